@@ -1,0 +1,14 @@
+# calor_compile_options(target): the flags of our own code, never passed on to users of the library.
+# -ffp-contract=off and no -ffast-math: results are the same bits on every machine. -fno-math-errno only lets the
+# compiler inline sqrt and the like; it changes no value.
+if(CALOR_SANITIZE)
+    add_compile_options(-fsanitize=${CALOR_SANITIZE} -fno-sanitize-recover=all)
+    add_link_options(-fsanitize=${CALOR_SANITIZE})
+endif()
+
+function(calor_compile_options target)
+    target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -fno-math-errno -ffp-contract=off)
+    target_compile_definitions(
+        ${target} PRIVATE $<$<BOOL:${CALOR_OPENMP}>:CALOR_OPENMP=1> $<$<BOOL:${CALOR_ONEDNN}>:CALOR_ONEDNN=1>)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+endfunction()

@@ -1,0 +1,21 @@
+# calor_test(name SOURCES a.cpp b.cpp [LABELS ...]): a GoogleTest program and one CTest entry for it.
+# Tests may include src/ headers: the library exports everything. Labels choose what the sanitizer runs build.
+find_package(GTest REQUIRED)
+
+# Two threads, so that threading is tested, and none of them spins: several programs share the cores.
+set(CALOR_TEST_ENVIRONMENT OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0)
+if(CALOR_SANITIZE MATCHES "address")
+    list(APPEND CALOR_TEST_ENVIRONMENT ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+         UBSAN_OPTIONS=print_stacktrace=1)
+endif()
+
+function(calor_test name)
+    cmake_parse_arguments(arg "" "" "SOURCES;LABELS;LIBRARIES" ${ARGN})
+    add_executable(${name}_test ${arg_SOURCES})
+    set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    calor_compile_options(${name}_test)
+    target_compile_definitions(${name}_test PRIVATE CALOR_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    target_link_libraries(${name}_test PRIVATE calor GTest::gtest_main fmt::fmt ${arg_LIBRARIES})
+    add_test(NAME ${name} COMMAND ${name}_test)
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${CALOR_TEST_ENVIRONMENT}" LABELS "${arg_LABELS}" TIMEOUT 600)
+endfunction()
