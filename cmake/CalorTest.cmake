@@ -1,5 +1,6 @@
-# calor_test(name SOURCES a.cpp b.cpp [LABELS ...]): a GoogleTest program and one CTest entry for it.
-# Tests may include src/ headers: the library exports everything. Labels choose what the sanitizer runs build.
+# calor_test(name SOURCES a.cpp b.cpp [LIBRARIES ...] [THREADS]): a GoogleTest program and one CTest entry for it.
+# Tests may include src/ headers: the library exports everything. THREADS marks the tests that have something to show to
+# the thread sanitizer; its build leaves the others out.
 find_package(GTest REQUIRED)
 
 # Two threads, so that threading is tested, and none of them spins: several programs share the cores.
@@ -10,12 +11,20 @@ if(CALOR_SANITIZE MATCHES "address")
 endif()
 
 function(calor_test name)
-    cmake_parse_arguments(arg "" "" "SOURCES;LABELS;LIBRARIES" ${ARGN})
+    cmake_parse_arguments(arg "THREADS" "" "SOURCES;LIBRARIES" ${ARGN})
+    if(CALOR_SANITIZE MATCHES "thread" AND NOT arg_THREADS)
+        return()
+    endif()
     add_executable(${name}_test ${arg_SOURCES})
     set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     calor_compile_options(${name}_test)
     target_compile_definitions(${name}_test PRIVATE CALOR_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     target_link_libraries(${name}_test PRIVATE calor GTest::gtest_main fmt::fmt ${arg_LIBRARIES})
-    add_test(NAME ${name} COMMAND ${name}_test)
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${CALOR_TEST_ENVIRONMENT}" LABELS "${arg_LABELS}" TIMEOUT 600)
+    calor_add_test(${name} COMMAND ${name}_test)
+endfunction()
+
+# calor_add_test(name COMMAND ...): a CTest entry with the tests' environment.
+function(calor_add_test name)
+    add_test(NAME ${CALOR_TEST_PREFIX}${name} ${ARGN})
+    set_tests_properties(${CALOR_TEST_PREFIX}${name} PROPERTIES ENVIRONMENT "${CALOR_TEST_ENVIRONMENT}" TIMEOUT 600)
 endfunction()
