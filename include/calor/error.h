@@ -13,7 +13,33 @@
 namespace calor {
 
 /// Where the user called: public functions take it as a defaulted last argument.
+#ifdef __cpp_lib_source_location
 using Where = std::source_location;
+#else
+/// std::source_location for compilers whose standard library has none (clang before 16 with libstdc++).
+class Where {
+public:
+    static constexpr Where current(const char* file = __builtin_FILE(), const char* function = __builtin_FUNCTION(),
+                                   std::uint_least32_t line = __builtin_LINE(),
+                                   std::uint_least32_t column = __builtin_COLUMN()) noexcept {
+        Where where;
+        where.file_ = file;
+        where.function_ = function;
+        where.line_ = line;
+        where.column_ = column;
+        return where;
+    }
+    constexpr const char* file_name() const noexcept { return file_; }
+    constexpr const char* function_name() const noexcept { return function_; }
+    constexpr std::uint_least32_t line() const noexcept { return line_; }
+    constexpr std::uint_least32_t column() const noexcept { return column_; }
+
+private:
+    const char* file_ = "";
+    const char* function_ = "";
+    std::uint_least32_t line_ = 0, column_ = 0;
+};
+#endif
 
 enum class ErrorKind : std::uint8_t { shape, dtype, device, value, memory, kernel, io, internal };
 
