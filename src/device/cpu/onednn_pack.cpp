@@ -45,7 +45,9 @@ void for_rows(const std::vector<Axis>& axes, Row&& row) {
     std::int64_t rows = 1;
     for (std::int64_t i = 0; i < outer; ++i) rows *= axes[static_cast<std::size_t>(i)].size;
     [[maybe_unused]] const bool threads = rows * inner.size >= parallel_elements;
+#ifdef CALOR_OPENMP
 #pragma omp parallel for schedule(static) if (threads)
+#endif
     for (std::int64_t r = 0; r < rows * pieces; ++r) {
         const std::int64_t begin = r % pieces * piece;
         std::int64_t dense = begin * inner.dense, other = begin * inner.other, rest = r / pieces;
@@ -79,7 +81,9 @@ void pack_as(const View& from, float* to, const Strides& to_strides) {
         float* out = to + dense;
         const T* in = source + other;
         if (to_step == 1 && from_step == 1) {
+#ifdef CALOR_OPENMP
 #pragma omp simd
+#endif
             for (std::int64_t i = 0; i < size; ++i) out[i] = widen(in[i]);
         } else {
             for (std::int64_t i = 0; i < size; ++i) out[i * to_step] = widen(in[i * from_step]);
@@ -96,7 +100,9 @@ void unpack_as(const float* from, const Strides& from_strides, const View& to) {
         T* out = target + other;
         const float* in = from + dense;
         if (to_step == 1 && from_step == 1) {
+#ifdef CALOR_OPENMP
 #pragma omp simd
+#endif
             for (std::int64_t i = 0; i < size; ++i) out[i] = T(in[i]);
         } else {
             for (std::int64_t i = 0; i < size; ++i) out[i * to_step] = T(in[i * from_step]);
