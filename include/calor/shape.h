@@ -65,13 +65,7 @@ public:
     }
     /// Keeps the first entries; new ones are 0.
     void resize(std::int64_t count) {
-        if (count > capacity_) {
-            const std::int64_t grown = std::max(count, 2 * capacity_);
-            auto fresh = std::make_unique<std::int64_t[]>(static_cast<std::size_t>(grown));
-            std::copy(begin(), end(), fresh.get());
-            heap_ = std::move(fresh);
-            capacity_ = grown;
-        }
+        if (count > capacity_) grow(count);
         if (count > count_) std::fill(data() + count_, data() + count, 0);
         count_ = count;
     }
@@ -80,10 +74,12 @@ public:
     friend bool operator==(const Dims& a, const Dims& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 
 private:
+    void grow(std::int64_t count);  // to the heap
     void assign(const std::int64_t* from, std::int64_t count) {
         count_ = 0;
         resize(count);
-        std::copy(from, from + count, data());
+        std::int64_t* to = data();
+        for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
     }
     void take(Dims& other) noexcept {
         count_ = other.count_;

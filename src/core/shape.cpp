@@ -8,6 +8,14 @@
 
 namespace calor {
 
+void Dims::grow(std::int64_t count) {
+    const std::int64_t grown = std::max(count, 2 * capacity_);
+    auto fresh = std::make_unique<std::int64_t[]>(static_cast<std::size_t>(grown));
+    std::copy(begin(), end(), fresh.get());
+    heap_ = std::move(fresh);
+    capacity_ = grown;
+}
+
 std::int64_t numel(const Shape& shape, const Where& where) {
     std::int64_t count = 1;
     bool empty = false;

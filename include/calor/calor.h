@@ -1,0 +1,13 @@
+// Everything.
+#pragma once
+
+#include "calor/autodiff.h"
+#include "calor/creation.h"
+#include "calor/device.h"
+#include "calor/dtype.h"
+#include "calor/elementwise.h"
+#include "calor/error.h"
+#include "calor/reduce.h"
+#include "calor/shape.h"
+#include "calor/tensor.h"
+#include "calor/view.h"

@@ -1,0 +1,159 @@
+// The public handle: questions about a tensor, reading and making values, leaves.
+#include "calor/tensor.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "graph/node.h"
+
+namespace calor {
+namespace {
+
+using graph::Node;
+
+const graph::Value& defined_value(const Tensor& t, std::string_view operation, const Where& where) {
+    if (!t.defined()) fail("tensor/undefined", operation, where, {{"argument", "the tensor"}});
+    return graph::value_of(t);
+}
+
+/// leaf: the same value as its input, where a gradient stops (tracked) or never starts.
+graph::Specs infer_leaf(const graph::InferContext& c) { return {{c.inputs[0].shape(), c.inputs[0].dtype()}}; }
+bool alias_leaf(const graph::Attributes&, const Shape&, const Layout& from, const Shape&, Layout& to) {
+    to = from;
+    return true;
+}
+const graph::Operation leaf_operation{
+    .name = "leaf", .traits = graph::view, .infer = infer_leaf, .gradient = nullptr, .alias = alias_leaf};
+
+void check_element_type(DType held, DType asked, std::string_view operation, const Where& where) {
+    if (held != asked) fail("tensor/element-type", operation, where, {{"dtype", held}, {"asked", asked}});
+}
+
+/// Copies a strided view to dense row-major memory.
+void copy_dense(const View& from, std::byte* to) {
+    const std::int64_t size = size_of(from.dtype), rank = from.rank(), count = from.count();
+    if (count == 0) return;
+    const auto* base = from.as<const std::byte>();
+    if (from.contiguous()) {
+        std::memcpy(to, base, static_cast<std::size_t>(count * size));
+        return;
+    }
+    Dims index(rank, 0);
+    std::int64_t offset = 0;
+    for (std::int64_t i = 0; i < count; ++i, to += size) {
+        std::memcpy(to, base + offset * size, static_cast<std::size_t>(size));
+        for (std::int64_t a = rank - 1; a >= 0; --a) {
+            offset += from.stride(a);
+            if (++index[a] < from.size(a)) break;
+            offset -= from.stride(a) * from.size(a);
+            index[a] = 0;
+        }
+    }
+}
+
+}  // namespace
+
+const Shape& Tensor::shape(const Where& where) const { return defined_value(*this, "shape", where).shape; }
+DType Tensor::dtype(const Where& where) const { return defined_value(*this, "dtype", where).dtype; }
+Device Tensor::device(const Where& where) const {
+    (void)defined_value(*this, "device", where);
+    return node_->device;
+}
+
+std::int64_t Tensor::size(std::int64_t axis, const Where& where) const {
+    const std::int64_t r = rank(where), at = axis < 0 ? axis + r : axis;
+    if (at < 0 || at >= r) {
+        fail("axis/range", "size", where, {{"axis", axis}, {"rank", r}, {"low", -r}, {"high", r - 1}}, describe(*this));
+    }
+    return shape(where)[at];
+}
+
+bool Tensor::tracked() const { return node_ && node_->tracked && is_floating(node_->values[output_].dtype); }
+bool Tensor::evaluated() const { return node_ && node_->evaluated.load(std::memory_order_acquire); }
+
+Tensor Tensor::requires_grad(bool on, const Where& where) const {
+    const graph::Value& value = defined_value(*this, on ? "requires_grad" : "detach", where);
+    if (on && !is_floating(value.dtype)) {
+        fail("autodiff/not-floating", "requires_grad", where, {{"got", value.dtype}}, describe(*this));
+    }
+    Tensor leaf;
+    if (evaluated()) {
+        leaf = graph::make_value(value.storage, value.layout, value.shape, value.dtype, node_->device, where);
+    } else if (on || tracked()) {
+        leaf = graph::record(leaf_operation, {}, {*this}, where);
+        leaf.node()->released.store(true);  // nothing flows past a leaf: its input may go once it is computed
+    } else {
+        return *this;
+    }
+    leaf.node()->tracked = on;
+    leaf.node()->leaf = on;
+    return leaf;
+}
+
+Tensor Tensor::to(Device device, const Where& where) const {
+    (void)defined_value(*this, "to", where);
+    (void)backend(device, where);  // refuses devices that do not exist
+    if (device == node_->device) return *this;
+    fail_internal("two devices exist but no copy between them", where);
+}
+
+const Tensor& Tensor::eval(const Where& where) const {
+    if (!evaluated()) calor::eval(std::span(this, 1), where);
+    return *this;
+}
+
+void eval(std::span<const Tensor> tensors, const Where& where) { graph::evaluate(tensors, where); }
+void eval(std::initializer_list<Tensor> tensors, const Where& where) {
+    graph::evaluate({tensors.begin(), tensors.size()}, where);
+}
+
+void Tensor::copy_to(void* out, DType as, std::int64_t count, const Where& where) const {
+    check_element_type(dtype(where), as, "copy_to", where);
+    if (count != numel(where)) {
+        fail("tensor/count", "copy_to", where,
+             {{"got", count}, {"shape", shape()}, {"expected", numel(where)}}, describe(*this));
+    }
+    eval(where);
+    backend(node_->device).stream().synchronize();
+    copy_dense(graph::view_of(graph::value_of(*this)), static_cast<std::byte*>(out));
+}
+
+void Tensor::read_item(void* out, DType as, const Where& where) const {
+    if (numel(where) != 1) fail("tensor/not-scalar", "item", where, {{"shape", shape()}}, describe(*this));
+    check_element_type(dtype(where), as, "item", where);
+    copy_to(out, as, 1, where);
+}
+
+const void* Tensor::host_data(DType as, const Where& where) const {
+    check_element_type(dtype(where), as, "data", where);
+    eval(where);
+    backend(node_->device).stream().synchronize();
+    graph::Value& value = graph::value_of(*this);
+    if (!is_contiguous(value.shape, value.layout.strides)) {
+        // The node keeps the row-major copy from here on, so that the pointer lives as long as the tensor.
+        auto dense = backend(node_->device).allocate(checked_bytes(value.shape, as, where), "data", where);
+        copy_dense(graph::view_of(value), static_cast<std::byte*>(dense->data));
+        value.storage = std::move(dense);
+        value.layout = {contiguous_strides(value.shape), 0};
+    }
+    return graph::view_of(value).data;
+}
+
+Tensor from_host(const void* values, std::int64_t count, DType dtype, const Shape& shape, const Where& where) {
+    const std::int64_t expected = numel(shape, where);
+    if (count != expected) {
+        fail("tensor/count", "tensor", where, {{"got", count}, {"shape", shape}, {"expected", expected}});
+    }
+    auto storage = backend(Device{}).allocate(checked_bytes(shape, dtype, where), "tensor", where);
+    if (count > 0) backend(Device{}).stream().copy_to_device(storage->data, values, count * size_of(dtype));
+    return graph::make_value(std::move(storage), {contiguous_strides(shape), 0}, shape, dtype, {}, where);
+}
+
+namespace detail {
+void fail_ragged(std::int64_t expected, std::int64_t got, const Where& where) {
+    fail("tensor/ragged", "tensor", where, {{"got", got}, {"expected", expected}});
+}
+}  // namespace detail
+
+}  // namespace calor

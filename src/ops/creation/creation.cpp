@@ -1,0 +1,28 @@
+// Constants: one stored element that every position reads through zero strides.
+#include "calor/creation.h"
+
+#include "graph/node.h"
+
+namespace calor {
+
+Tensor full(const Shape& shape, Scalar value, DType dtype, const Where& where) {
+    (void)checked_bytes(shape, dtype, where);
+    const Tensor one = scalar(value, dtype, where);
+    return graph::make_value(graph::value_of(one).storage, {Strides(shape.rank(), 0), 0}, shape, dtype, {}, where);
+}
+
+Tensor zeros(const Shape& shape, DType dtype, const Where& where) {
+    return dtype == boolean ? full(shape, false, dtype, where) : full(shape, 0, dtype, where);
+}
+Tensor ones(const Shape& shape, DType dtype, const Where& where) {
+    return dtype == boolean ? full(shape, true, dtype, where) : full(shape, 1, dtype, where);
+}
+Tensor zeros_like(const Tensor& other, const Where& where) { return zeros(other.shape(where), other.dtype(where), where); }
+Tensor ones_like(const Tensor& other, const Where& where) { return ones(other.shape(where), other.dtype(where), where); }
+
+Tensor graph::GradContext::cotangent(std::size_t output) const {
+    if (cotangents[output].defined()) return cotangents[output];
+    return zeros(outputs[output].shape(), outputs[output].dtype(), where);
+}
+
+}  // namespace calor
