@@ -3,6 +3,7 @@
 
 #include "calor/autodiff.h"
 #include "calor/creation.h"
+#include "calor/data.h"
 #include "calor/device.h"
 #include "calor/dtype.h"
 #include "calor/elementwise.h"
