@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "calor/creation.h"
 #include "gradient_check.h"
 
 namespace ca = calor;

@@ -46,6 +46,11 @@ public:
         char extra = 0;
         const int got = gzread(file_, &extra, 1);
         if (got < 0) refuse();
+        int code = Z_OK;
+        gzerror(file_, &code);
+        if (code == Z_BUF_ERROR) {  // the data came whole, but its checksum did not
+            fail("io/truncated", "read_idx", where_, {{"path", path_}, {"missing", "some of 8"}});
+        }
         if (got > 0) fail("io/corrupt", "read_idx", where_, {{"path", path_}, {"what", "more bytes follow than its header says"}});
     }
 
