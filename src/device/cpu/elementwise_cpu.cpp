@@ -2,7 +2,7 @@
 // dense and already in the compute dtype, read in place), every step runs over the tile while it is in the first-level cache,
 // and only the stored values go to memory. f16 and bf16 are storage formats: tiles hold f32 and round when stored.
 #include <algorithm>
-#include <cstring>
+#include <memory>
 #include <vector>
 
 #include "core/fail.h"
@@ -203,10 +203,8 @@ void gather_tile(const Prepared& p, const Source& s, std::int64_t at, std::int64
 /// Runs [begin, end) of the iteration space.
 class Worker {
 public:
-    explicit Worker(const Prepared& p) : p_(p), slot_bytes_(p.tile * 8) {
-        memory_.resize(static_cast<std::size_t>((p.slots + 2) * slot_bytes_));
-        pointers_.resize(p.slot.size());
-        base_ = memory_.data() + (64 - reinterpret_cast<std::uintptr_t>(memory_.data()) % 64) % 64;
+    explicit Worker(const Prepared& p) : p_(p), slot_bytes_(p.tile * 8), pointers_(p.slot.size()) {
+        base_ = scratch((p.slots + 1) * slot_bytes_);
         staging_ = base_ + p.slots * slot_bytes_;
     }
     void run(std::int64_t begin, std::int64_t end) {
@@ -217,6 +215,18 @@ public:
     }
 
 private:
+    /// The thread's tile memory, kept between runs. A run never starts another one on its thread.
+    static std::byte* scratch(std::int64_t bytes) {
+        constexpr std::int64_t alignment = 64;
+        thread_local std::unique_ptr<std::byte[]> memory;
+        thread_local std::int64_t size = 0;
+        if (size < bytes + alignment) {
+            memory.reset(new std::byte[static_cast<std::size_t>(bytes + alignment)]);
+            size = bytes + alignment;
+        }
+        const auto address = reinterpret_cast<std::uintptr_t>(memory.get());
+        return memory.get() + (alignment - address % alignment) % alignment;
+    }
     std::byte* slot(std::size_t value) { return base_ + p_.slot[value] * slot_bytes_; }
 
     void load_constant(std::size_t i, std::int64_t n) {
@@ -275,10 +285,9 @@ private:
 
     const Prepared& p_;
     std::int64_t slot_bytes_;
-    std::vector<std::byte> memory_;
+    std::vector<const void*> pointers_;
     std::byte* base_ = nullptr;
     std::byte* staging_ = nullptr;
-    std::vector<const void*> pointers_;
 };
 
 }  // namespace
