@@ -137,29 +137,45 @@ struct Formats {
     bool x_plain, x_last, y_plain, y_last;
 };
 
+constexpr Candidate blocked{Form::any, Form::any, false}, last{Form::last, Form::last, false};
+constexpr Candidate gemm{Form::plain, Form::plain, true}, gemm_last{Form::last, Form::last, true};
+
+bool is_pointwise(const Problem& p) {
+    for (std::int64_t i = 0; i < p.spatial(); ++i) {
+        const ConvSettings& s = p.settings;
+        if ((*p.w.shape)[i + 2] != 1 || s.stride[i] != 1 || s.pad_low[i] != 0 || s.pad_high[i] != 0) return false;
+    }
+    return p.settings.groups == 1;
+}
+
+/// The best candidate, as bench/onednn_bare.cpp measured it on AVX2; oneDNN may have no implementation for it.
+Candidate favourite(const Problem& p, const Formats& given) {
+    const bool both_last = given.x_last && given.y_last, both_plain = given.x_plain && given.y_plain;
+    const bool weights = p.role == ConvRole::weight_grad;
+    if (p.settings.groups > 1) {
+        const bool depthwise = p.group_in() == 1 && p.group_out() == 1;
+        return depthwise && both_last && !weights ? last : blocked;
+    }
+    if (p.group_in() < 4) {
+        // A generated kernel reads plain x and writes blocked or channels-last y; backwards to x it is hopeless.
+        if (p.role == ConvRole::input_grad) return gemm;
+        if (weights ? p.group_in() == 1 : given.y_last) return last;
+        return {Form::plain, Form::any, false};
+    }
+    if (is_pointwise(p)) return both_plain ? gemm : both_last ? last : blocked;
+    if (weights) {
+        if (p.spatial() == 3) return both_last ? gemm_last : gemm;
+        if (p.spatial() == 2) return both_last ? last : both_plain ? gemm : blocked;
+        return blocked;
+    }
+    const bool whole_blocks = p.group_in() % 8 == 0 && p.group_out() % 8 == 0;
+    return both_last && !whole_blocks ? last : blocked;
+}
+
 /// What to try, best first.
 std::vector<Candidate> candidates(const Problem& p, const Formats& given) {
-    constexpr Candidate blocked{Form::any, Form::any, false}, last{Form::last, Form::last, false};
-    constexpr Candidate gemm{Form::plain, Form::plain, true}, gemm_last{Form::last, Form::last, true};
-    const bool both_last = given.x_last && given.y_last;
-    const bool depthwise = p.group_in() == 1 && p.group_out() == 1 && p.settings.groups > 1;
-    const bool few_inputs = p.group_in() < 4 && p.settings.groups == 1;
-    std::vector<Candidate> list;
-    if (depthwise) {
-        if (both_last) list.push_back(last);
-    } else if (few_inputs) {
-        // A generated kernel that reads plain x and writes blocked or channels-last y; backwards it is hopeless.
-        if (p.role == ConvRole::input_grad) list.push_back(gemm);
-        if (given.y_last || (p.role == ConvRole::weight_grad && given.x_last)) list.push_back(last);
-        list.push_back({Form::plain, Form::any, false});
-    } else if (both_last) {
-        list.push_back(last);
-    }
-    list.push_back(blocked);
-    list.push_back(last);
-    list.push_back(both_last ? gemm_last : gemm);
-    list.push_back({Form::any, Form::any, true});
-    return list;
+    return {favourite(p, given),         blocked, last, given.x_last && given.y_last ? gemm_last : gemm, gemm,
+            {Form::any, Form::any, true}};
 }
 
 bool suits(const Candidate& candidate, std::string_view implementation) {
@@ -168,8 +184,7 @@ bool suits(const Candidate& candidate, std::string_view implementation) {
 }
 
 /// Moves `pd` to its first implementation that suits the candidate.
-template <class Pd>
-bool advance(Pd& pd, const Candidate& candidate) {
+template <class Pd> bool advance(Pd& pd, const Candidate& candidate) {
     do {
         if (suits(candidate, pd.impl_info_str())) return true;
     } while (pd.next_impl());
