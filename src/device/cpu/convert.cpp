@@ -1,6 +1,6 @@
 // Conversions between dtypes: plain loops that the compiler vectorises, compiled for the baseline and for AVX2 (which
-// brings the F16C instructions). Half types go through a block of f32; what cannot be held exactly in f32 is first rounded
-// to odd, so that the second rounding gives the same bits as a single one.
+// brings the F16C instructions). Half types go through a block of f32; what cannot be held exactly in f32 is first
+// rounded to odd, so that the second rounding gives the same bits as a single one.
 #include "device/cpu/convert.h"
 
 #include <algorithm>
@@ -30,8 +30,7 @@ struct Truth {
     std::uint8_t byte;
 };
 
-template <class T>
-inline constexpr bool is_half_type = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+template <class T> inline constexpr bool is_half_type = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
 /// The float that is x, or x cut toward zero with its last bit set when bits were lost.
 inline float round_to_odd(double x) {
@@ -52,8 +51,7 @@ inline double magnitude_to_odd(std::uint64_t magnitude) {
 }
 
 /// To the f32 whose rounding to a half type is the correct rounding of x.
-template <class From>
-inline float to_wide(From x) {
+template <class From> inline float to_wide(From x) {
     if constexpr (std::is_same_v<From, Truth>) {
         return x.byte != 0 ? 1.0f : 0.0f;
     } else if constexpr (std::is_same_v<From, double>) {
@@ -73,8 +71,7 @@ inline float to_wide(From x) {
     }
 }
 
-template <class To, class From>
-inline To saturate(From x) {
+template <class To, class From> inline To saturate(From x) {
     constexpr From low = static_cast<From>(std::numeric_limits<To>::min());
     constexpr From past = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * From{2};  // 2^bits, exact
     const From inside = x < past ? (x > low ? x : low) : low;
@@ -84,8 +81,7 @@ inline To saturate(From x) {
 }
 
 /// Every pair without a half type.
-template <class To, class From>
-inline To convert(From x) {
+template <class To, class From> inline To convert(From x) {
     if constexpr (std::is_same_v<To, Truth>) {
         if constexpr (std::is_same_v<From, Truth>) {
             return Truth{static_cast<std::uint8_t>(x.byte != 0)};
@@ -101,8 +97,7 @@ inline To convert(From x) {
     }
 }
 
-template <class From, class To>
-void convert_tile(const From* in, To* out, std::int64_t n) {
+template <class From, class To> void convert_tile(const From* in, To* out, std::int64_t n) {
     if constexpr (std::is_same_v<From, To> && !std::is_same_v<From, Truth>) {
         if (in != out && n > 0) std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(From));
     } else {
@@ -154,14 +149,12 @@ void float_to_half(const float* in, bfloat16* out, std::int64_t n) {
     }
 }
 
-template <class From>
-void to_wide_tile(const From* in, float* out, std::int64_t n) {
+template <class From> void to_wide_tile(const From* in, float* out, std::int64_t n) {
     CALOR_VECTORIZE
     for (std::int64_t i = 0; i < n; ++i) out[i] = to_wide(in[i]);
 }
 
-template <class From, class To>
-void kernel(const void* const* inputs, void* output, std::int64_t n, const double*) {
+template <class From, class To> void kernel(const void* const* inputs, void* output, std::int64_t n, const double*) {
     const auto* in = static_cast<const From*>(inputs[0]);
     auto* out = static_cast<To*>(output);
     if constexpr (is_half_type<From> && std::is_same_v<To, float>) {
@@ -191,22 +184,24 @@ void kernel(const void* const* inputs, void* output, std::int64_t n, const doubl
 
 using Row = std::array<TileKernel, dtype_count>;
 
-template <class From>
-constexpr Row row() {  // in the order of DType
-    return {kernel<From, double>,        kernel<From, float>,         kernel<From, float16>,       kernel<From, bfloat16>,
-            kernel<From, std::int64_t>,  kernel<From, std::int32_t>,  kernel<From, std::int16_t>,  kernel<From, std::int8_t>,
-            kernel<From, std::uint64_t>, kernel<From, std::uint32_t>, kernel<From, std::uint16_t>, kernel<From, std::uint8_t>,
+template <class From> constexpr Row row() {  // in the order of DType
+    return {kernel<From, double>,        kernel<From, float>,         kernel<From, float16>,
+            kernel<From, bfloat16>,      kernel<From, std::int64_t>,  kernel<From, std::int32_t>,
+            kernel<From, std::int16_t>,  kernel<From, std::int8_t>,   kernel<From, std::uint64_t>,
+            kernel<From, std::uint32_t>, kernel<From, std::uint16_t>, kernel<From, std::uint8_t>,
             kernel<From, Truth>};
 }
 
 constexpr std::array<Row, dtype_count> table = {
-    row<double>(),        row<float>(),         row<float16>(),       row<bfloat16>(),    row<std::int64_t>(),
-    row<std::int32_t>(),  row<std::int16_t>(),  row<std::int8_t>(),   row<std::uint64_t>(), row<std::uint32_t>(),
-    row<std::uint16_t>(), row<std::uint8_t>(),  row<Truth>()};
+    row<double>(),        row<float>(),        row<float16>(),     row<bfloat16>(),      row<std::int64_t>(),
+    row<std::int32_t>(),  row<std::int16_t>(), row<std::int8_t>(), row<std::uint64_t>(), row<std::uint32_t>(),
+    row<std::uint16_t>(), row<std::uint8_t>(), row<Truth>()};
 
 }  // namespace
 
-TileKernel conversion(DType from, DType to) { return table[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)]; }
+TileKernel conversion(DType from, DType to) {
+    return table[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace calor::cpu

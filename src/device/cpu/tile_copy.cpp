@@ -1,5 +1,5 @@
-// Fills, strided tile copies and streaming copies. Elements are moved as unsigned integers of their size, through memcpy:
-// the buffers belong to other types.
+// Fills, strided tile copies and streaming copies. Elements are moved as unsigned integers of their size, through
+// memcpy: the buffers belong to other types.
 #include "device/cpu/tile_copy.h"
 
 #include <algorithm>
@@ -14,21 +14,18 @@
 namespace calor::cpu {
 namespace {
 
-template <class T>
-T read(const void* from, std::int64_t i) {
+template <class T> T read(const void* from, std::int64_t i) {
     T value;
     std::memcpy(&value, static_cast<const char*>(from) + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
     return value;
 }
 
-template <class T>
-void write(void* to, std::int64_t i, T value) {
+template <class T> void write(void* to, std::int64_t i, T value) {
     std::memcpy(static_cast<char*>(to) + i * static_cast<std::int64_t>(sizeof(T)), &value, sizeof(T));
 }
 
 struct Fill {
-    template <class T>
-    static void run(void* out, std::int64_t n, const void* value) {
+    template <class T> static void run(void* out, std::int64_t n, const void* value) {
         const T element = read<T>(value, 0);
         CALOR_VECTORIZE
         for (std::int64_t i = 0; i < n; ++i) write<T>(out, i, element);
@@ -36,21 +33,18 @@ struct Fill {
 };
 
 struct Gather {
-    template <class T>
-    static void run(void* out, const void* in, std::int64_t stride, std::int64_t n) {
+    template <class T> static void run(void* out, const void* in, std::int64_t stride, std::int64_t n) {
         for (std::int64_t i = 0; i < n; ++i) write<T>(out, i, read<T>(in, i * stride));
     }
 };
 
 struct Scatter {
-    template <class T>
-    static void run(void* out, std::int64_t stride, const void* in, std::int64_t n) {
+    template <class T> static void run(void* out, std::int64_t stride, const void* in, std::int64_t n) {
         for (std::int64_t i = 0; i < n; ++i) write<T>(out, i * stride, read<T>(in, i));
     }
 };
 
-template <class Operation, class... Arguments>
-void by_size(std::int64_t element_size, Arguments... arguments) {
+template <class Operation, class... Arguments> void by_size(std::int64_t element_size, Arguments... arguments) {
     switch (element_size) {
         case 1: return Operation::template run<std::uint8_t>(arguments...);
         case 2: return Operation::template run<std::uint16_t>(arguments...);

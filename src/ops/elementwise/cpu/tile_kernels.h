@@ -2,18 +2,22 @@
 //
 // - A result depends on the element's values alone: not on n, not on its place in the tile.
 // - Tiles are dense. `out` may equal an input whose elements have the same size, exactly; else they are apart.
-// - Comparisons, logical_* and isnan, isinf, isfinite write bool; `where` reads in[0] as bool, in[1] and in[2] as `compute`.
+// - Comparisons, logical_* and isnan, isinf, isfinite write bool; `where` reads in[0] as bool, in[1] and in[2] as
+// `compute`.
 //   Logical operations and conditions take every byte (value) other than 0 as true.
-// - Integers wrap in their storage type. floor_divide and remainder round toward minus infinity, fmod keeps the sign of the
-//   dividend; by zero all three give 0. pow with a negative exponent is the exact value cut to 0 where it isn't an integer:
-//   1, -1 or 0 (and 0 for the base 0). A shift count that is negative or reaches the width gives 0, or -1 for shift_right
-//   of a negative number.
+// - Integers wrap in their storage type. floor_divide and remainder round toward minus infinity, fmod keeps the sign of
+// the
+//   dividend; by zero all three give 0. pow with a negative exponent is the exact value cut to 0 where it isn't an
+//   integer: 1, -1 or 0 (and 0 for the base 0). A shift count that is negative or reaches the width gives 0, or -1 for
+//   shift_right of a negative number.
 // - NaN in, NaN out, also through relu, clamp, minimum and maximum. Exceptions follow C: pow(1, NaN), pow(NaN, 0) = 1,
 //   hypot(inf, NaN) = inf; and xlogy(0, y) = 0 for every y that isn't NaN.
-// - Parameters: leaky_relu(slope), elu(alpha), celu(alpha), softplus(beta, threshold), hardtanh(low, high), clamp(low, high),
+// - Parameters: leaky_relu(slope), elu(alpha), celu(alpha), softplus(beta, threshold), hardtanh(low, high), clamp(low,
+// high),
 //   softshrink(lambda), hardshrink(lambda), threshold(threshold, value).
-// - f32 results are within 2 units in the last place of the exact value for almost all operations and never beyond 4, those
-//   of f64 within 4; the tests hold the bound of each.
+// - f32 results are within 2 units in the last place of the exact value for almost all operations and never beyond 4,
+// those
+//   of f64 within 4.6; the tests hold the bound of each.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +29,8 @@
 
 namespace calor {
 
-/// The loop of operation `name` for tiles of `compute` (never f16 or bf16), or null when the operation isn't defined for it.
+/// The loop of operation `name` for tiles of `compute` (never f16 or bf16), or null when the operation isn't defined
+/// for it.
 TileKernel find_tile_kernel(std::string_view name, DType compute);
 
 namespace cpu {
