@@ -106,14 +106,16 @@ TEST_F(Files, ImagesLoadAndBadOnesAreErrors) {
     int found = 0;
     for (const auto& entry : fs::directory_iterator(mnist_folder + "/samples")) {
         if (entry.path().extension() != ".png") continue;
-        EXPECT_EQ(ca::data::read_image(entry.path().string(), 1).shape(), (ca::Shape{1, 28, 28}));
-        EXPECT_EQ(ca::data::read_image(entry.path().string(), 3).shape(), (ca::Shape{3, 28, 28}));
+        EXPECT_EQ(ca::data::read_image(entry.path().string(), {.channels = 1}).shape(), (ca::Shape{1, 28, 28}));
+        EXPECT_EQ(ca::data::read_image(entry.path().string()).shape(), (ca::Shape{3, 28, 28}));
+        EXPECT_EQ(ca::data::read_image(entry.path().string(), {.height = 14, .width = 7}).shape(), (ca::Shape{3, 14, 7}));
         ++found;
     }
     EXPECT_GE(found, 3);
-    expect_error("io/image", [&] { (void)ca::data::read_image(write("x.png", "not an image"), 1); });
-    expect_error("io/open", [&] { (void)ca::data::read_image((folder_ / "none.png").string(), 1); });
-    expect_error("value/option", [&] { (void)ca::data::read_image(write("x.png", ""), 2); });
+    expect_error("io/image", [&] { (void)ca::data::read_image(write("x.png", "not an image")); });
+    expect_error("io/open", [&] { (void)ca::data::read_image((folder_ / "none.png").string()); });
+    expect_error("value/option", [&] { (void)ca::data::read_image(write("x.png", ""), {.channels = 2}); });
+    expect_error("value/option", [&] { (void)ca::data::read_image(write("x.png", ""), {.height = -1}); });
 }
 
 std::shared_ptr<ca::data::TensorDataset> numbers(std::int64_t n) {

@@ -23,9 +23,12 @@ struct Mnist {
 /// Throws IoError [io/open], [io/corrupt], ...
 Mnist load_mnist(const std::string& folder, const Where& where = Where::current());
 
-/// A PNG or JPEG file as u8 [channels, height, width]; `channels` is 1 (grey) or 3. Throws IoError [io/open], [io/image],
-/// ValueError [value/option].
-Tensor read_image(const std::string& path, int channels, const Where& where = Where::current());
+struct ImageOptions {
+    int channels = 3;             ///< 1 (grey) or 3
+    int height = 0, width = 0;    ///< resize to this; 0: as it is
+};
+/// A PNG or JPEG file as u8 [channels, height, width]. Throws IoError [io/open], [io/image], ValueError [value/option].
+Tensor read_image(const std::string& path, const ImageOptions& options = {}, const Where& where = Where::current());
 
 /// What a loader hands out: for (auto [inputs, targets] : loader).
 struct Batch {
