@@ -1,6 +1,7 @@
 // Everything.
 #pragma once
 
+#include "calor/activations.h"
 #include "calor/autodiff.h"
 #include "calor/creation.h"
 #include "calor/data.h"

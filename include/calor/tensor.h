@@ -21,8 +21,8 @@ void retain(Node* node) noexcept;
 void release(Node* node) noexcept;
 }  // namespace graph
 
-/// A C++ number as an operand. It never widens a tensor: it takes the tensor's dtype; only a floating number with an integer
-/// tensor gives f32.
+/// A C++ number as an operand. It never widens a tensor: it takes the tensor's dtype (beside f16 and bf16 it keeps the precision
+/// of f32, in which those compute); only a floating number with an integer tensor gives f32.
 class Scalar {
 public:
     enum class Kind : std::uint8_t { boolean, integer, floating };

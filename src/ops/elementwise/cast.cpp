@@ -12,9 +12,7 @@ struct CastAttributes {
     friend bool operator==(const CastAttributes&, const CastAttributes&) = default;
 };
 
-graph::Specs infer_cast(const graph::InferContext& c) {
-    return {{c.inputs[0].shape(), c.attrs<CastAttributes>().to}};
-}
+graph::Specs infer_cast(const graph::InferContext& c) { return {{c.inputs[0].shape(), c.attrs<CastAttributes>().to}}; }
 
 void cast_gradient(const graph::GradContext& c) { c.grads[0] = c.cotangent().to(c.inputs[0].dtype(), c.where); }
 
