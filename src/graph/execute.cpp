@@ -122,6 +122,17 @@ void run_elementwise(std::span<Node* const> members) {
     for (Node* node : fused.stored) finish(*node);
 }
 
+/// What a library throws becomes an error of ours that names the operation and the user's line.
+void run_guarded(const Implementation& implementation, const Call& call) {
+    try {
+        implementation.run(call);
+    } catch (const Error&) {
+        throw;
+    } catch (const std::exception& e) {
+        fail("kernel/failed", call.operation, call.where, {{"implementation", implementation.name}, {"what", e.what()}});
+    }
+}
+
 void run_implementation(Node& node) {
     Backend& device = backend(node.device, node.where);
     InlineVector<View, 3> inputs, outputs;
@@ -149,7 +160,7 @@ void run_implementation(Node& node) {
             Trace::current()->text += fmt::format("{} -> {}{}: {}{}\n", op.name, name_of(node.values[0].dtype),
                                                   to_string(node.values[0].shape), candidate.name, refusals);
         }
-        candidate.run(call);
+        run_guarded(candidate, call);
         return;
     }
     fail_internal(fmt::format("no implementation of {} accepted the call", op.name), node.where);
