@@ -13,7 +13,7 @@ struct CustomAttributes {
     friend bool operator==(const CustomAttributes&, const CustomAttributes&) { return false; }
 };
 
-bool alias_whole(const graph::Attributes&, const Shape&, const Layout& from, const Shape&, Layout& to) {
+bool alias_whole(const graph::Attributes&, std::size_t, const Shape&, const Layout& from, const Shape&, Layout& to) {
     to = from;
     return true;
 }
@@ -37,13 +37,17 @@ void custom_gradient(const graph::GradContext& c) {
     const std::vector<Tensor> grads = a.backward({inputs, outputs, cotangents});
     if (grads.size() != inputs.size()) {
         fail("value/count", "custom", c.where,
-             {{"option", "the result of the custom gradient"}, {"got", std::ssize(grads)}, {"expected", std::ssize(inputs)}});
+             {{"option", "the result of the custom gradient"},
+              {"got", std::ssize(grads)},
+              {"expected", std::ssize(inputs)}});
     }
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         if (!grads[i].defined()) continue;
         if (!(grads[i].shape() == inputs[i].shape())) {
             fail("shape/mismatch", "custom", c.where,
-                 {{"argument", "a custom gradient"}, {"got", grads[i].shape()}, {"expected", inputs[i].shape()},
+                 {{"argument", "a custom gradient"},
+                  {"got", grads[i].shape()},
+                  {"expected", inputs[i].shape()},
                   {"help", "a gradient has the shape of its input"}});
         }
         c.grads[i] = grads[i];
@@ -55,18 +59,20 @@ const graph::Operation custom_operation{
     .traits = graph::view,
     .infer = infer_custom,
     .gradient = custom_gradient,
-    .alias_of = [](const graph::Attributes& a, std::size_t output) { return a.get<CustomAttributes>().inputs + output; },
+    .alias_of = [](const graph::Attributes& a,
+                   std::size_t output) { return a.get<CustomAttributes>().inputs + output; },
     .alias = alias_whole};
 
-const graph::Operation identity_operation{
-    .name = "identity",
-    .traits = graph::view | graph::linear,
-    .infer = [](const graph::InferContext& c) -> graph::Specs { return {{c.inputs[0].shape(), c.inputs[0].dtype()}}; },
-    .gradient = [](const graph::GradContext& c) { c.grads[0] = c.cotangents[0]; },
-    .alias = alias_whole};
+const graph::Operation identity_operation{.name = "identity",
+                                          .traits = graph::view | graph::linear,
+                                          .infer = [](const graph::InferContext& c) -> graph::Specs {
+                                              return {{c.inputs[0].shape(), c.inputs[0].dtype()}};
+                                          },
+                                          .gradient = [](const graph::GradContext& c) { c.grads[0] = c.cotangents[0]; },
+                                          .alias = alias_whole};
 
-/// Fresh tracked tensors with the values of `inputs`. Already tracked ones stay connected to their history, so that an outer
-/// transform can differentiate through.
+/// Fresh tracked tensors with the values of `inputs`. Already tracked ones stay connected to their history, so that an
+/// outer transform can differentiate through.
 std::vector<Tensor> fresh_inputs(const std::vector<Tensor>& inputs, const Where& where) {
     std::vector<Tensor> fresh;
     for (const Tensor& t : inputs) {
@@ -143,7 +149,9 @@ JvpResult jvp(const TensorsFunction& f, const std::vector<Tensor>& inputs, const
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         if (!(tangents[i].shape(where) == inputs[i].shape(where))) {
             fail("shape/mismatch", "jvp", where,
-                 {{"argument", "a tangent"}, {"got", tangents[i].shape()}, {"expected", inputs[i].shape()},
+                 {{"argument", "a tangent"},
+                  {"got", tangents[i].shape()},
+                  {"expected", inputs[i].shape()},
                   {"help", "a tangent has the shape of its input"}});
         }
     }
@@ -163,7 +171,8 @@ std::vector<Tensor> custom(const std::vector<Tensor>& inputs, const TensorsFunct
     std::vector<Tensor> operands = inputs;
     for (const Tensor& o : outputs) operands.push_back(o.detach(where));
     if (outputs.empty()) return {};
-    std::vector<Tensor> results{graph::record(custom_operation, CustomAttributes{backward, inputs.size()}, operands, where)};
+    std::vector<Tensor> results{
+        graph::record(custom_operation, CustomAttributes{backward, inputs.size()}, operands, where)};
     for (std::uint32_t o = 1; o < outputs.size(); ++o) results.push_back(graph::result(results[0], o));
     return results;
 }
@@ -192,7 +201,8 @@ std::vector<Tensor> checkpoint(const TensorsFunction& f, const std::vector<Tenso
         fresh.insert(fresh.end(), captured.begin(), captured.end());
         return pull_back(outputs, fresh, c.cotangents, where, create_graph);
     };
-    return custom(operands, [values](const std::vector<Tensor>&) { return values; }, again, where);
+    return custom(
+        operands, [values](const std::vector<Tensor>&) { return values; }, again, where);
 }
 
 std::string explain_plan(const Tensor& tensor, const Where& where) {

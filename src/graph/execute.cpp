@@ -46,8 +46,8 @@ Strides result_strides(const Shape& shape, std::span<const Tensor> inputs) {
 
 bool keeps_inputs(const Node* node) { return node->tracked && !node->released.load(std::memory_order_relaxed); }
 
-/// Finds an input whose memory nobody needs after this group and that fits the result, and moves it there. Members that keep
-/// their inputs for a gradient forbid it: one that was not stored may be computed again.
+/// Finds an input whose memory nobody needs after this group and that fits the result, and moves it there. Members that
+/// keep their inputs for a gradient forbid it: one that was not stored may be computed again.
 bool take_over(Value& result, const Strides& strides, const FusedProgram& fused, std::span<Node* const> members) {
     if (std::ranges::any_of(members, keeps_inputs)) return false;
     for (const Tensor& t : fused.inputs) {
@@ -110,8 +110,9 @@ void run_elementwise(std::span<Node* const> members) {
     if (Trace::current()) {
         std::string names;
         for (const Node* n : members) names += fmt::format("{}{}", names.empty() ? "" : " + ", n->name());
-        Trace::current()->text += fmt::format("{} -> {}{}: fused loop, {} inputs, {} stored\n", names,
-                                              name_of(root.values[0].dtype), to_string(shape), inputs.size(), outputs.size());
+        Trace::current()->text +=
+            fmt::format("{} -> {}{}: fused loop, {} inputs, {} stored\n", names, name_of(root.values[0].dtype),
+                        to_string(shape), inputs.size(), outputs.size());
     }
     device.run(fused.program, inputs, outputs);
     // Members that were not stored stay pending with their inputs: asked for later, they are computed then.
@@ -173,7 +174,7 @@ bool run_alias(Node& node) {
     for (std::size_t o = 0; o < node.values.size(); ++o) {
         const Value& from = value_of(node.inputs[op.alias_of ? op.alias_of(node.attributes, o) : 0]);
         Value& to = node.values[o];
-        if (!op.alias(node.attributes, from.shape, from.layout, to.shape, to.layout)) return false;
+        if (!op.alias(node.attributes, o, from.shape, from.layout, to.shape, to.layout)) return false;
         to.storage = from.storage;
     }
     return true;

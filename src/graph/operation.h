@@ -1,5 +1,5 @@
-// Operation: the descriptor of one operation: shape rule, gradient rule, traits, implementations. Each lives in its family's
-// folder under ops/; ops/registry.cpp lists them all.
+// Operation: the descriptor of one operation: shape rule, gradient rule, traits, implementations. Each lives in its
+// family's folder under ops/; ops/registry.cpp lists them all.
 #pragma once
 
 #include <memory>
@@ -61,8 +61,9 @@ struct InferContext {
     template <class T> const T& attrs() const { return attributes.get<T>(); }
 };
 
-/// What a gradient rule sees. It fills grads[i] for every input that needs one; an undefined tensor means zero. Rules only use
-/// public operations, so they can be differentiated again. The engine accumulates, undoes broadcasting and casts.
+/// What a gradient rule sees. It fills grads[i] for every input that needs one; an undefined tensor means zero. Rules
+/// only use public operations, so they can be differentiated again. The engine accumulates, undoes broadcasting and
+/// casts.
 struct GradContext {
     const Attributes& attributes;
     std::span<const Tensor> inputs;
@@ -106,7 +107,7 @@ enum Trait : std::uint32_t {
     reduction = 1U << 3U,
     contraction = 1U << 4U,
     random = 1U << 5U,
-    indexing = 1U << 6U,     ///< gathers or scatters by an index tensor
+    indexing = 1U << 6U,  ///< gathers or scatters by an index tensor
 };
 
 struct Operation {
@@ -117,9 +118,10 @@ struct Operation {
     void (*gradient)(const GradContext& context) = nullptr;
     /// Views: which input a result aliases; null: the first.
     std::size_t (*alias_of)(const Attributes& attributes, std::size_t output) = nullptr;
-    /// Views: the result's layout over that input's storage; false when a copy is needed (then an implementation runs).
-    bool (*alias)(const Attributes& attributes, const Shape& input, const Layout& from, const Shape& output,
-                  Layout& to) = nullptr;
+    /// Views: the layout of result number `index` over that input's storage; false when a copy is needed (then an
+    /// implementation runs).
+    bool (*alias)(const Attributes& attributes, std::size_t index, const Shape& input, const Layout& from,
+                  const Shape& output, Layout& to) = nullptr;
     std::span<const Implementation> (*implementations)(DeviceKind kind) = nullptr;
     /// Rows of the elementwise table.
     const ElementwiseTraits* row = nullptr;

@@ -19,7 +19,7 @@ const graph::Value& defined_value(const Tensor& t, std::string_view operation, c
 
 /// leaf: the same value as its input, where a gradient stops (tracked) or never starts.
 graph::Specs infer_leaf(const graph::InferContext& c) { return {{c.inputs[0].shape(), c.inputs[0].dtype()}}; }
-bool alias_leaf(const graph::Attributes&, const Shape&, const Layout& from, const Shape&, Layout& to) {
+bool alias_leaf(const graph::Attributes&, std::size_t, const Shape&, const Layout& from, const Shape&, Layout& to) {
     to = from;
     return true;
 }
@@ -111,8 +111,8 @@ void eval(std::initializer_list<Tensor> tensors, const Where& where) {
 void Tensor::copy_to(void* out, DType as, std::int64_t count, const Where& where) const {
     check_element_type(dtype(where), as, "copy_to", where);
     if (count != numel(where)) {
-        fail("tensor/count", "copy_to", where,
-             {{"got", count}, {"shape", shape()}, {"expected", numel(where)}}, describe(*this));
+        fail("tensor/count", "copy_to", where, {{"got", count}, {"shape", shape()}, {"expected", numel(where)}},
+             describe(*this));
     }
     eval(where);
     backend(node_->device).stream().synchronize();

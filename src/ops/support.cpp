@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include "device/cpu/parallel.h"
-#include "device/cpu/tile_copy.h"
-
 namespace calor::ops {
 
 void check_defined(std::string_view operation, const Tensor& t, std::string_view argument, const Where& where) {
@@ -27,7 +24,8 @@ Axes normalize_axes(std::string_view operation, const Axes& axes, std::int64_t r
     }
     for (const std::int64_t a : axes) {
         const std::int64_t at = normalize_axis(operation, a, rank, where);
-        if (std::ranges::find(all, at) != all.end()) fail("axis/duplicate", operation, where, {{"axis", a}, {"axes", axes}});
+        if (std::ranges::find(all, at) != all.end())
+            fail("axis/duplicate", operation, where, {{"axis", a}, {"axes", axes}});
         all.push_back(at);
     }
     std::ranges::sort(all);
@@ -43,45 +41,6 @@ Dims per_axis(std::string_view operation, std::string_view option, const PerAxis
              {{"option", option}, {"got", values.values().rank()}, {"expected", count}});
     }
     return values.values();
-}
-
-void copy_view(const View& from, const View& to) {
-    const std::int64_t rank = from.rank(), size = size_of(from.dtype), count = from.count();
-    if (count == 0) return;
-    const std::int64_t inner = rank == 0 ? 1 : from.size(rank - 1);
-    const std::int64_t rows = count / inner;
-    const std::int64_t from_step = rank == 0 ? 0 : from.stride(rank - 1), to_step = rank == 0 ? 1 : to.stride(rank - 1);
-    cpu::parallel_for(rows, std::max<std::int64_t>(1, 16384 / inner), [&](std::int64_t begin, std::int64_t end) {
-        Dims index(std::max<std::int64_t>(rank - 1, 0), 0);
-        std::int64_t rest = begin, source = 0, target = 0;
-        for (std::int64_t a = rank - 2; a >= 0; --a) {
-            index[a] = rest % from.size(a);
-            rest /= from.size(a);
-            source += index[a] * from.stride(a);
-            target += index[a] * to.stride(a);
-        }
-        for (std::int64_t row = begin; row < end; ++row) {
-            const auto* in = from.as<const std::byte>() + source * size;
-            auto* out = to.as<std::byte>() + target * size;
-            if (to_step == 1) {
-                cpu::gather(out, in, from_step, size, inner);
-            } else if (from_step == 1) {
-                cpu::scatter(out, to_step, in, size, inner);
-            } else {
-                for (std::int64_t i = 0; i < inner; ++i) {
-                    cpu::gather(out + i * to_step * size, in + i * from_step * size, 1, size, 1);
-                }
-            }
-            for (std::int64_t a = rank - 2; a >= 0; --a) {
-                source += from.stride(a);
-                target += to.stride(a);
-                if (++index[a] < from.size(a)) break;
-                source -= from.stride(a) * from.size(a);
-                target -= to.stride(a) * from.size(a);
-                index[a] = 0;
-            }
-        }
-    });
 }
 
 }  // namespace calor::ops

@@ -1,6 +1,7 @@
-// reshape, expand, permute: layouts over the same memory. A reshape that strides cannot express copies.
-#include "calor/reduce.h"
+// reshape and what is made of it, and contiguous: layouts over the same memory. A reshape that strides cannot express
+// copies.
 #include "calor/view.h"
+#include "graph/node.h"
 #include "ops/support.h"
 
 namespace calor {
@@ -48,7 +49,8 @@ Specs infer_reshape(const InferContext& c) {
 }
 
 /// Strides of `to` over the memory of (from, layout), when runs of axes that merge in one split in the other.
-bool alias_reshape(const Attributes&, const Shape& from, const Layout& layout, const Shape& to, Layout& result) {
+bool alias_reshape(const Attributes&, std::size_t, const Shape& from, const Layout& layout, const Shape& to,
+                   Layout& result) {
     result.offset = layout.offset;
     result.strides = contiguous_strides(to);
     if (numel(to) == 0 || is_contiguous(from, layout.strides)) return true;
@@ -91,85 +93,83 @@ const graph::Operation reshape_operation{
     .alias = alias_reshape,
     .implementations = copy_implementations};
 
-Specs infer_expand(const InferContext& c) {
-    const Tensor& x = c.inputs[0];
-    const Shape& to = c.attrs<ShapeAttributes>().value;
-    (void)numel(to, c.where);
-    const std::int64_t lead = to.rank() - x.rank();
-    for (std::int64_t a = 0; a < x.rank(); ++a) {
-        const std::int64_t wanted = lead < 0 ? -1 : to[lead + a];
-        if (lead < 0 || (x.shape()[a] != 1 && x.shape()[a] != wanted)) {
-            fail("shape/broadcast", c.operation, c.where,
-                 {{"a", x.shape()}, {"b", to}, {"axis", a - x.rank()}, {"size_a", x.shape()[a]}, {"size_b", wanted}});
-        }
-    }
-    return {{to, x.dtype()}};
+bool alias_contiguous(const Attributes&, std::size_t, const Shape& from, const Layout& layout, const Shape&,
+                      Layout& result) {
+    result = layout;
+    return is_contiguous(from, layout.strides);
 }
 
-bool alias_expand(const Attributes&, const Shape& from, const Layout& layout, const Shape& to, Layout& result) {
-    result = {Strides(to.rank(), 0), layout.offset};
-    const std::int64_t lead = to.rank() - from.rank();
-    for (std::int64_t a = 0; a < from.rank(); ++a) {
-        result.strides[lead + a] = from[a] == 1 && to[lead + a] != 1 ? 0 : layout.strides[a];
-    }
-    return true;
-}
-
-const graph::Operation expand_operation{
-    .name = "expand",
-    .traits = graph::view | graph::linear,
-    .infer = infer_expand,
-    .gradient = [](const GradContext& c) { c.grads[0] = c.cotangent(); },  // the engine undoes broadcasting
-    .alias = alias_expand};
-
-Specs infer_permute(const InferContext& c) {
-    const Dims& axes = c.attrs<ShapeAttributes>().value;
-    Shape shape;
-    for (const std::int64_t a : axes) shape.push_back(c.inputs[0].shape()[a]);
-    return {{shape, c.inputs[0].dtype()}};
-}
-
-bool alias_permute(const Attributes& attributes, const Shape&, const Layout& layout, const Shape&, Layout& result) {
-    result.offset = layout.offset;
-    result.strides.resize(0);
-    for (const std::int64_t a : attributes.get<ShapeAttributes>().value) result.strides.push_back(layout.strides[a]);
-    return true;
-}
-
-void permute_gradient(const GradContext& c) {
-    const Dims& axes = c.attrs<ShapeAttributes>().value;
-    Axes inverse(axes.rank(), 0);
-    for (std::int64_t i = 0; i < axes.rank(); ++i) inverse[axes[i]] = i;
-    c.grads[0] = permute(c.cotangent(), inverse, c.where);
-}
-
-const graph::Operation permute_operation{.name = "permute",
-                                         .traits = graph::view | graph::linear,
-                                         .infer = infer_permute,
-                                         .gradient = permute_gradient,
-                                         .alias = alias_permute};
+const graph::Operation contiguous_operation{.name = "contiguous",
+                                            .traits = graph::view | graph::linear,
+                                            .infer =
+                                                [](const InferContext& c) {
+                                                    return Specs{{c.inputs[0].shape(), c.inputs[0].dtype()}};
+                                                },
+                                            .gradient = [](const GradContext& c) { c.grads[0] = c.cotangent(); },
+                                            .alias = alias_contiguous,
+                                            .implementations = copy_implementations};
 
 }  // namespace
 
 Tensor reshape(const Tensor& x, const Shape& shape, const Where& where) {
+    ops::check_defined("reshape", x, "the tensor", where);
+    if (x.shape() == shape) return x;
     return graph::record(reshape_operation, ShapeAttributes{shape}, {x}, where);
 }
 
-Tensor expand(const Tensor& x, const Shape& shape, const Where& where) {
-    ops::check_defined("expand", x, "the tensor", where);
-    if (x.shape() == shape) return x;
-    return graph::record(expand_operation, ShapeAttributes{shape}, {x}, where);
+Tensor flatten(const Tensor& x, std::int64_t first, std::int64_t last, const Where& where) {
+    ops::check_defined("flatten", x, "the tensor", where);
+    const std::int64_t rank = std::max<std::int64_t>(x.rank(), 1);
+    const std::int64_t from = ops::normalize_axis("flatten", first, rank, where);
+    const std::int64_t to = ops::normalize_axis("flatten", last, rank, where);
+    if (from > to) {
+        fail("value/option", "flatten", where,
+             {{"option", "first"},
+              {"got", first},
+              {"expected", "an axis that is not behind last"},
+              {"help", "the axes first to last become one"}},
+             describe(x));
+    }
+    Shape shape;
+    std::int64_t joined = 1;
+    for (std::int64_t a = 0; a < x.rank(); ++a) {
+        if (a < from || a > to) shape.push_back(x.shape()[a]);
+        if (a >= from && a <= to) joined *= x.shape()[a];
+    }
+    shape.insert(from, joined);
+    return reshape(x, shape, where);
 }
 
-Tensor permute(const Tensor& x, const Axes& axes, const Where& where) {
-    ops::check_defined("permute", x, "the tensor", where);
-    if (axes.rank() != x.rank()) {
-        fail("value/count", "permute", where, {{"option", "axes"}, {"got", axes.rank()}, {"expected", x.rank()}});
+Tensor unflatten(const Tensor& x, std::int64_t axis, const Shape& sizes, const Where& where) {
+    ops::check_defined("unflatten", x, "the tensor", where);
+    const std::int64_t at = ops::normalize_axis("unflatten", axis, x.rank(), where);
+    Shape shape = x.shape();
+    const std::int64_t whole = shape[at];
+    shape.erase(at);
+    std::int64_t known = 1, wild = -1;
+    for (std::int64_t i = 0; i < sizes.rank(); ++i) {
+        if (sizes[i] == -1 && wild < 0) {
+            wild = i;
+        } else if (sizes[i] < 0) {
+            fail("shape/negative", "unflatten", where, {{"size", sizes[i]}, {"shape", sizes}}, describe(x));
+        } else {
+            known = checked_multiply(known, sizes[i], where);
+        }
+        shape.insert(at + i, sizes[i]);
     }
-    Axes order;
-    if (!axes.empty()) (void)ops::normalize_axes("permute", axes, x.rank(), where);
-    for (const std::int64_t a : axes) order.push_back(ops::normalize_axis("permute", a, x.rank(), where));
-    return graph::record(permute_operation, ShapeAttributes{order}, {x}, where);
+    const bool fits = wild < 0 ? known == whole : known > 0 && whole % known == 0;
+    if (!fits) {
+        fail("reshape/size", "unflatten", where, {{"from", Shape{whole}}, {"from_count", whole}, {"to", sizes}},
+             describe(x));
+    }
+    if (wild >= 0) shape[at + wild] = whole / known;
+    return reshape(x, shape, where);
+}
+
+Tensor contiguous(const Tensor& x, const Where& where) {
+    ops::check_defined("contiguous", x, "the tensor", where);
+    if (x.evaluated() && is_contiguous(x.shape(), graph::value_of(x).layout.strides)) return x;
+    return graph::record(contiguous_operation, {}, {x}, where);
 }
 
 }  // namespace calor
