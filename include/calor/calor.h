@@ -12,4 +12,5 @@
 #include "calor/reduce.h"
 #include "calor/shape.h"
 #include "calor/tensor.h"
+#include "calor/train.h"
 #include "calor/view.h"
