@@ -155,6 +155,11 @@ class Operand {
 public:
     Operand(const Tensor& tensor, const Where& where = Where::current())  // NOLINT: tensors are operands
         : tensor_(&tensor), where_(where) {}
+    /// Anything that holds a tensor and converts to it, such as a parameter.
+    template <class T>
+        requires requires(const T& holder) { holder.operator const Tensor&(); }
+    Operand(const T& holder, const Where& where = Where::current())  // NOLINT
+        : tensor_(&holder.operator const Tensor&()), where_(where) {}
     template <class T>
         requires std::integral<T> || std::floating_point<T> || std::same_as<T, float16> || std::same_as<T, bfloat16>
     Operand(T value, const Where& where = Where::current()) : scalar_(value), where_(where) {}  // NOLINT
