@@ -80,9 +80,9 @@ Plan make_plan(std::span<const Tensor> roots) {
         if (!is_elementwise(*node) || node->group >= 0) continue;
         Group group;
         grow_group(node, static_cast<std::int32_t>(plan.groups.size()), group);
-        for (Node* member : group.members) {  // inputs that stayed outside were not fused after all
+        for (Node* member : group.members) {  // pending inputs that stayed outside were not fused after all
             for (const Tensor& t : member->inputs) {
-                if (t.node()->group < 0) t.node()->fused_edges = 0;
+                if (pending(*t.node()) && t.node()->group < 0) t.node()->fused_edges = 0;
             }
         }
         if (group.members.size() == 1) {
