@@ -182,6 +182,10 @@ template <class From, class To> void kernel(const void* const* inputs, void* out
     }
 }
 
+template <class From> void widen_kernel(const void* const* inputs, void* output, std::int64_t n, const double*) {
+    to_wide_tile(static_cast<const From*>(inputs[0]), static_cast<float*>(output), n);
+}
+
 using Row = std::array<TileKernel, dtype_count>;
 
 template <class From> constexpr Row row() {  // in the order of DType
@@ -203,6 +207,17 @@ TileKernel conversion(DType from, DType to) {
     return table[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
 }
 
+TileKernel widening(DType from) {
+    switch (from) {
+        case DType::f64: return widen_kernel<double>;
+        case DType::i64: return widen_kernel<std::int64_t>;
+        case DType::i32: return widen_kernel<std::int32_t>;
+        case DType::u64: return widen_kernel<std::uint64_t>;
+        case DType::u32: return widen_kernel<std::uint32_t>;
+        default: return conversion(from, DType::f32);  // exact
+    }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace calor::cpu
 HWY_AFTER_NAMESPACE();
@@ -216,6 +231,14 @@ TileKernel find_convert_for(std::int64_t targets, DType from, DType to) {
 #endif
     static_cast<void>(targets);
     return HWY_STATIC_DISPATCH(conversion)(from, to);
+}
+
+TileKernel find_widen(DType from) {
+#if HWY_TARGETS & HWY_AVX2 && HWY_STATIC_TARGET != HWY_AVX2
+    static const std::int64_t targets = hwy::SupportedTargets();
+    if (targets & HWY_AVX2) return N_AVX2::widening(from);
+#endif
+    return HWY_STATIC_DISPATCH(widening)(from);
 }
 
 TileKernel find_convert(DType from, DType to) {

@@ -16,7 +16,11 @@ namespace calor::cpu {
 /// exactly when both dtypes have the same size. from == to is a plain copy.
 TileKernel find_convert(DType from, DType to);
 
-/// The same with the instruction sets in `targets` (a mask of Highway's target bits): tests compare them.
+/// Kernel that converts `from` to f32 for a later conversion to f16 or bf16: what f32 cannot hold is rounded to odd
+/// (toward zero, the last bit set), so that the two steps give the value rounded once.
+TileKernel find_widen(DType from);
+
+/// find_convert with the instruction sets in `targets` (a mask of Highway's target bits): tests compare them.
 TileKernel find_convert_for(std::int64_t targets, DType from, DType to);
 
 }  // namespace calor::cpu

@@ -143,8 +143,12 @@ Prepared prepare(const ElementwiseProgram& program, std::span<const View> inputs
     std::int64_t widest = 1;
     for (const ElementwiseStep& step : program.steps) {
         Prepared::Step s;
-        s.kernel = step.traits->cast ? find_convert(compute_type(step.operand), compute_type(step.result))
-                                     : step.traits->kernel(step.traits->name, compute_type(step.operand));
+        const DType compute = compute_type(step.operand);
+        if (!step.traits->cast) {
+            s.kernel = step.traits->kernel(step.traits->name, compute);
+        } else {  // a half result is rounded once more, when it is narrowed
+            s.kernel = is_half(step.result) ? find_widen(compute) : find_convert(compute, step.result);
+        }
         if (step.round) {
             s.narrow = find_convert(f32, step.result);
             s.widen = find_convert(step.result, f32);
