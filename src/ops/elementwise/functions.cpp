@@ -51,7 +51,11 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b, const 
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high, const Where& where) {
     for (const auto& bound : {low, high}) {
         if (bound && std::isnan(bound->floating())) {
-            fail("value/option", "clamp", where, {{"option", "a bound"}, {"got", "NaN"}, {"expected", "a number"}});
+            fail("value/option", "clamp", where,
+                 {{"option", "a bound"},
+                  {"got", "NaN"},
+                  {"expected", "a number"},
+                  {"help", "leave a bound out when there is none"}});
         }
     }
     const Operand bounds[] = {low ? Operand(low->floating()) : Operand(0),
@@ -60,19 +64,23 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> h
     const Operand tensor(x, where);
     const Operand number = lifts(low) ? bounds[0] : lifts(high) ? bounds[1] : Operand(0);
     const DType dtype = common("clamp", tensor, number, where);
-    if (is_floating(dtype) || (exact(low) && exact(high))) {
-        constexpr double infinity = std::numeric_limits<double>::infinity();
-        return apply(operation_of<"clamp">(), x.to(dtype, where), where,
-                     {{low ? low->floating() : -infinity, high ? high->floating() : infinity}});
+    const bool integral = !is_floating(dtype);
+    Tensor lowest, highest;  // of integers: also a check that they fit
+    if (integral && low) lowest = scalar(*low, dtype, where);
+    if (integral && high) highest = scalar(*high, dtype, where);
+    if (integral && !(exact(low) && exact(high))) {
+        const Tensor raised = low ? maximum(x, lowest, where) : x;
+        return high ? minimum(raised, highest, where) : raised;
     }
-    Tensor y = x;
-    if (low) y = maximum(y, scalar(*low, dtype, where), where);
-    if (high) y = minimum(y, scalar(*high, dtype, where), where);
-    return y;
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    return apply(operation_of<"clamp">(), x.to(dtype, where), where,
+                 {{low ? low->floating() : -infinity, high ? high->floating() : infinity}});
 }
 
 Tensor polygamma(std::int64_t n, const Tensor& x, const Where& where) {
-    if (n < 0) fail("value/option", "polygamma", where, {{"option", "n"}, {"got", n}, {"expected", "at least 0"}});
+    if (n < 0)
+        fail("value/option", "polygamma", where,
+             {{"option", "n"}, {"got", n}, {"expected", "at least 0"}, {"help", "n counts derivatives of digamma"}});
     if (n == 0) return digamma(x, where);
     if (n == 1) return trigamma(x, where);
     return apply(operation_of<"polygamma">(), x, where, {{static_cast<double>(n)}});

@@ -15,8 +15,9 @@ using ops::apply;
 using ops::operation_of;
 
 void check(bool good, std::string_view operation, const char* option, double got, const char* expected,
-           const Where& where) {
-    if (!good) fail("value/option", operation, where, {{"option", option}, {"got", got}, {"expected", expected}});
+           const char* help, const Where& where) {
+    if (good) return;
+    fail("value/option", operation, where, {{"option", option}, {"got", got}, {"expected", expected}, {"help", help}});
 }
 
 }  // namespace
@@ -26,7 +27,8 @@ Tensor relu(const Tensor& x, const Where& where) {
     return apply(operation_of<"relu">(), x, where);
 }
 Tensor leaky_relu(const Tensor& x, double slope, const Where& where) {
-    check(std::isfinite(slope), "leaky_relu", "slope", slope, "a finite number", where);
+    check(std::isfinite(slope), "leaky_relu", "slope", slope, "a finite number", "the slope multiplies x where x <= 0",
+          where);
     return apply(operation_of<"leaky_relu">(), x, where, {{slope}});
 }
 Tensor prelu(const Tensor& x, const Tensor& slope, const Where& where) {
@@ -44,35 +46,42 @@ Tensor prelu(const Tensor& x, const Tensor& slope, const Where& where) {
     return apply(op, x, reshape(slope, shape, where), where);
 }
 Tensor elu(const Tensor& x, double alpha, const Where& where) {
-    check(std::isfinite(alpha), "elu", "alpha", alpha, "a finite number", where);
+    check(std::isfinite(alpha), "elu", "alpha", alpha, "a finite number", "for x far below 0 the result goes to -alpha",
+          where);
     return apply(operation_of<"elu">(), x, where, {{alpha}});
 }
 Tensor celu(const Tensor& x, double alpha, const Where& where) {
-    check(std::isfinite(alpha) && alpha != 0, "celu", "alpha", alpha, "a finite number other than 0", where);
+    check(std::isfinite(alpha) && alpha != 0, "celu", "alpha", alpha, "a finite number other than 0",
+          "for x far below 0 the result goes to -alpha; x is divided by alpha", where);
     return apply(operation_of<"celu">(), x, where, {{alpha}});
 }
 Tensor gelu(const Tensor& x, Gelu form, const Where& where) {
     return apply(form == Gelu::exact ? operation_of<"gelu">() : operation_of<"gelu_tanh">(), x, where);
 }
 Tensor softplus(const Tensor& x, double beta, double threshold, const Where& where) {
-    check(std::isfinite(beta) && beta > 0, "softplus", "beta", beta, "a finite number above 0", where);
-    check(!std::isnan(threshold), "softplus", "threshold", threshold, "a number", where);
+    check(std::isfinite(beta) && beta > 0, "softplus", "beta", beta, "a finite number above 0",
+          "the result is divided by beta", where);
+    check(!std::isnan(threshold), "softplus", "threshold", threshold, "a number",
+          "beyond the threshold the result is x; the default is 20", where);
     return apply(operation_of<"softplus">(), x, where, {{beta, threshold}});
 }
 Tensor hardtanh(const Tensor& x, double low, double high, const Where& where) {
-    check(low <= high, "hardtanh", "low", low, "at most high", where);
+    check(low <= high, "hardtanh", "low", low, "at most high", "the result lies between low and high", where);
     return apply(operation_of<"hardtanh">(), x, where, {{low, high}});
 }
 Tensor softshrink(const Tensor& x, double lambda, const Where& where) {
-    check(std::isfinite(lambda) && lambda >= 0, "softshrink", "lambda", lambda, "a finite number >= 0", where);
+    check(std::isfinite(lambda) && lambda >= 0, "softshrink", "lambda", lambda, "a finite number >= 0",
+          "values of at most lambda in size become 0", where);
     return apply(operation_of<"softshrink">(), x, where, {{lambda}});
 }
 Tensor hardshrink(const Tensor& x, double lambda, const Where& where) {
-    check(std::isfinite(lambda) && lambda >= 0, "hardshrink", "lambda", lambda, "a finite number >= 0", where);
+    check(std::isfinite(lambda) && lambda >= 0, "hardshrink", "lambda", lambda, "a finite number >= 0",
+          "values of at most lambda in size become 0", where);
     return apply(operation_of<"hardshrink">(), x, where, {{lambda}});
 }
 Tensor threshold(const Tensor& x, double threshold, double value, const Where& where) {
-    check(!std::isnan(threshold), "threshold", "threshold", threshold, "a number", where);
+    check(!std::isnan(threshold), "threshold", "threshold", threshold, "a number",
+          "x above the threshold stays, the rest becomes the value", where);
     return apply(operation_of<"threshold">(), x, where, {{threshold, value}});
 }
 

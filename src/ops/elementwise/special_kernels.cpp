@@ -32,12 +32,14 @@ double hurwitz_zeta(double s, double x) {
     return sum;
 }
 
-/// (-1)^(n + 1) n! zeta(n + 1, x). Left of 0 the sum over all integers is periodic, and what lies beyond is a sum from
-/// 1 - x.
+/// (-1)^(n + 1) n! zeta(n + 1, x). At poles where the two sides differ: the limit from the sign's side at 0, else NaN.
+/// Left of 0 the sum over all integers is periodic, and what lies beyond is a sum from 1 - x.
 double polygamma(double n, double x) {
     const double s = n + 1, sign = std::fmod(n, 2) == 0 ? -1 : 1;
     if (std::isnan(x)) return x;
-    if (x <= 0 && x == std::floor(x)) return sign > 0 ? std::numeric_limits<double>::infinity() : std::nan("");
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    if (x == 0) return sign > 0 ? infinity : std::copysign(infinity, -x);
+    if (x < 0 && x == std::floor(x)) return sign > 0 ? infinity : std::nan("");
     if (std::isinf(x)) return x > 0 ? sign * 0.0 : std::nan("");
     const double scale = sign * std::tgamma(s);
     if (x > 0) return scale * hurwitz_zeta(s, x);
