@@ -7,41 +7,21 @@
 #include <cstdint>
 #include <string>
 
-#include "calor/dtype.h"
-#include "calor/shape.h"
+#include "device/cpu/conv_types.h"
+#include "device/view.h"
 
 namespace calor::cpu::onednn {
 
-/// An array as the executor sees it. Strides are in elements; `shape` and `strides` outlive the call.
-struct View {
-    void* data = nullptr;
-    DType dtype = DType::f32;
-    const Dims* shape = nullptr;
-    const Dims* strides = nullptr;
-};
+using cpu::ConvRole;
+using cpu::ConvSettings;
 
-/// One entry a spatial axis. Dilation 1 is dense. Padding is zeros, each side on its own, at least 0.
-struct ConvSettings {
-    Dims stride, dilation, pad_low, pad_high;
-    std::int64_t groups = 1;
-};
-
-enum class ConvRole : std::uint8_t { forward, input_grad, weight_grad };
 enum class Layout : std::uint8_t { plain, channels_last };
 
-/// Where temporary buffers come from. `allocate` returns 64-byte aligned memory or throws.
-struct Allocator {
-    void* (*allocate)(std::int64_t bytes, void* context);
-    void (*release)(void* data, std::int64_t bytes, void* context);
-    void* context;
-};
-/// Call before the first contraction; without it aligned operator new is used.
-void set_allocator(const Allocator& allocator);
-
-/// Null when conv() runs this, else why not, a text that lives for ever. Shapes are x [N, C, S...], w [O, C/g, K...],
-/// y [N, O, S'...] with S' = floor((S + pad_low + pad_high - dilation (K - 1) - 1) / stride) + 1, bias [O] or null, in
-/// every role. Dtypes are f32, bf16 or f16, the same everywhere. Inputs may have any strides; the result may not
-/// overlap itself. Sizes of 0 are refused. A problem for which oneDNN has only its reference loops is refused too.
+/// Null when the functions below run this, else why not, a text that lives for ever. Shapes are x [N, C, S...], w [O,
+/// C/g, K...], y [N, O, S'...] with S' = floor((S + pad_low + pad_high - dilation (K - 1) - 1) / stride) + 1, bias [O]
+/// or null, in every role. Dtypes are f32, bf16 or f16, the same everywhere. Inputs may have any strides; the result
+/// may not overlap itself. Padding is at least 0. Sizes of 0 are refused. A problem for which oneDNN has only its
+/// reference loops is refused too.
 const char* conv_why_not(ConvRole role, const View& x, const View& w, const View* bias, const View& y,
                          const ConvSettings& settings);
 

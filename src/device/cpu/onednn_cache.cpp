@@ -3,12 +3,14 @@
 
 #include <list>
 #include <mutex>
-#include <new>
 #include <unordered_map>
 
 #ifdef CALOR_OPENMP
 #include <omp.h>
 #endif
+
+#include "calor/device.h"
+#include "device/cpu/scratch.h"
 
 namespace calor::cpu::onednn {
 namespace {
@@ -16,15 +18,6 @@ namespace {
 constexpr std::int64_t alignment = 64;
 
 std::int64_t align(std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
-
-Allocator& allocator() {
-    static Allocator current{
-        [](std::int64_t bytes, void*) {
-            return ::operator new (static_cast<std::size_t>(bytes), std::align_val_t{alignment});
-        },
-        [](void* data, std::int64_t, void*) { ::operator delete (data, std::align_val_t{alignment}); }, nullptr};
-    return current;
-}
 
 struct KeyHash {
     std::size_t operator()(const Key& key) const {
@@ -74,45 +67,25 @@ const dnnl::engine& engine() {
 
 int thread_count() {
 #ifdef CALOR_OPENMP
-    return omp_in_parallel() ? 1 : omp_get_max_threads();
+    if (omp_in_parallel()) return 1;
+    // The setting is a thread's own in OpenMP and the program's in calor.
+    if (omp_get_max_threads() != calor::thread_count()) omp_set_num_threads(calor::thread_count());
+    return omp_get_max_threads();
 #else
     return 1;
 #endif
 }
 
-void set_allocator(const Allocator& chosen) { allocator() = chosen; }
-
-Buffer::Buffer(std::int64_t bytes) : bytes_(bytes) {
-    if (bytes > 0) data_ = allocator().allocate(bytes, allocator().context);
-}
-
-Buffer::~Buffer() {
-    if (data_ != nullptr) allocator().release(data_, bytes_, allocator().context);
-}
-
 void rethrow(const dnnl::error& error) {
     const char* status = "unknown status";
     switch (error.status) {
-        case dnnl_out_of_memory:
-            status = "out of memory";
-            break;
-        case dnnl_invalid_arguments:
-            status = "invalid arguments";
-            break;
-        case dnnl_unimplemented:
-            status = "not supported";
-            break;
-        case dnnl_iterator_ends:
-            status = "no implementation left";
-            break;
-        case dnnl_runtime_error:
-            status = "run-time error";
-            break;
-        case dnnl_not_required:
-            status = "not required";
-            break;
-        default:
-            break;
+        case dnnl_out_of_memory: status = "out of memory"; break;
+        case dnnl_invalid_arguments: status = "invalid arguments"; break;
+        case dnnl_unimplemented: status = "not supported"; break;
+        case dnnl_iterator_ends: status = "no implementation left"; break;
+        case dnnl_runtime_error: status = "run-time error"; break;
+        case dnnl_not_required: status = "not required"; break;
+        default: break;
     }
     throw std::runtime_error(std::string("oneDNN: ") + error.message + " (" + status + ")");
 }
@@ -171,7 +144,7 @@ std::shared_ptr<const Plan> cached_plan(const Key& key, const std::function<Plan
 
 void execute(const Plan& plan, const std::array<void*, 4>& pointers) {
     dnnl::stream& stream = thread_stream();
-    const Buffer workspace(plan.workspace);
+    const Scratch workspace(plan.workspace);
     std::vector<dnnl_exec_arg_t> arguments;
     std::array<dnnl::memory, 5> inner;
     arguments.reserve(inner.size());

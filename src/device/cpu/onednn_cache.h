@@ -69,32 +69,9 @@ std::shared_ptr<const Plan> cached_plan(const Key& key, const std::function<Plan
 /// Runs a plan. Thread-safe.
 void execute(const Plan& plan, const std::array<void*, 4>& pointers);
 
-/// Temporary memory from the allocator that set_allocator() named.
-class Buffer {
-public:
-    Buffer() = default;
-    explicit Buffer(std::int64_t bytes);
-    Buffer(const Buffer&) = delete;
-    Buffer& operator=(const Buffer&) = delete;
-    Buffer(Buffer&& other) noexcept : data_(other.data_), bytes_(other.bytes_) { other.data_ = nullptr; }
-    Buffer& operator=(Buffer&& other) noexcept {
-        std::swap(data_, other.data_);
-        std::swap(bytes_, other.bytes_);
-        return *this;
-    }
-    ~Buffer();
-    char* bytes() const { return static_cast<char*>(data_); }
-    float* floats() const { return static_cast<float*>(data_); }
-
-private:
-    void* data_ = nullptr;
-    std::int64_t bytes_ = 0;
-};
-
 /// Runs `body`; an error of oneDNN leaves as std::runtime_error with the status in words.
 [[noreturn]] void rethrow(const dnnl::error& error);
-template <class Body>
-auto guarded(Body&& body) {
+template <class Body> auto guarded(Body&& body) {
     try {
         return body();
     } catch (const dnnl::error& error) {

@@ -4,7 +4,8 @@
 #include <string_view>
 
 #include "device/cpu/onednn_cache.h"
-#include "device/cpu/onednn_pack.h"
+#include "device/cpu/pack.h"
+#include "device/cpu/scratch.h"
 
 namespace calor::cpu::onednn {
 namespace {
@@ -310,7 +311,7 @@ public:
         if (view.dtype == f32 && is_regular(*view.shape, *view.strides)) return;
         std::int64_t count = 1;
         for (const std::int64_t d : *view.shape) count *= d;
-        copy_ = Buffer(count * size_of(f32));
+        copy_ = Scratch(count * size_of(f32));
         if (!output) pack(view, copy_.floats(), strides);
     }
     void* data() const { return copy_.floats() != nullptr ? copy_.floats() : view_.data; }
@@ -322,7 +323,7 @@ private:
     const View& view_;
     const Strides& strides_;
     bool output_;
-    Buffer copy_;
+    Scratch copy_;
 };
 
 void run(const Problem& p) {
@@ -339,7 +340,7 @@ void run(const Problem& p) {
         } else {
             const Strides dense{1};
             const bool direct = p.bias->dtype == f32 && ((*p.bias->strides)[0] == 1 || (*p.bias->shape)[0] == 1);
-            Buffer copy(direct ? 0 : (*p.bias->shape)[0] * size_of(f32));
+            Scratch copy(direct ? 0 : (*p.bias->shape)[0] * size_of(f32));
             const bool output = p.role == ConvRole::weight_grad;
             if (!direct && !output) pack(*p.bias, copy.floats(), dense);
             execute(*plan, {x.data(), w.data(), y.data(), direct ? p.bias->data : copy.floats()});

@@ -4,7 +4,8 @@
 #include <limits>
 
 #include "device/cpu/onednn_cache.h"
-#include "device/cpu/onednn_pack.h"
+#include "device/cpu/pack.h"
+#include "device/cpu/scratch.h"
 
 namespace calor::cpu::onednn {
 namespace {
@@ -163,7 +164,7 @@ public:
             step *= shape_[i];
         }
         inner_[batch.rank() + (transposed ? 1 : 0)] = transposed ? rows : columns;
-        copy_ = Buffer(step * size_of(f32));
+        copy_ = Scratch(step * size_of(f32));
         view_ = {m.data, m.dtype, &shape_, &outer_};
         if (!output) pack(view_, copy_.floats(), inner_);
         m.data = copy_.bytes();
@@ -182,7 +183,7 @@ private:
     Shape shape_;
     Strides outer_, inner_;
     View view_;
-    Buffer copy_;
+    Scratch copy_;
 };
 
 void advance(Matrix& m, std::int64_t elements) { m.data += elements * size_of(m.dtype); }
@@ -294,11 +295,11 @@ void matmul(const View& a, const View& b, const View* bias, const View& c, bool 
     }
     guarded([&] {
         float* ready = nullptr;
-        Buffer copy;
+        Scratch copy;
         if (bias != nullptr) {
             ready = static_cast<float*>(bias->data);
             if (bias->dtype != f32 || ((*bias->strides)[0] != 1 && p.n != 1)) {
-                copy = Buffer(p.n * size_of(f32));
+                copy = Scratch(p.n * size_of(f32));
                 pack(*bias, copy.floats(), Strides{1});
                 ready = copy.floats();
             }

@@ -1,10 +1,10 @@
 // Copies between an array of any strides (f32, bf16 or f16) and a dense f32 array: what the contractions do with
-// operands that oneDNN cannot read or write where they lie.
+// operands that an implementation cannot read or write where they lie.
 #pragma once
 
-#include "device/cpu/onednn.h"
+#include "device/view.h"
 
-namespace calor::cpu::onednn {
+namespace calor::cpu {
 
 /// Strides of a dense array whose axes lie in the order of `strides` (by magnitude, ties as in row-major order).
 Strides dense_like(const Shape& shape, const Strides& strides);
@@ -16,4 +16,4 @@ void pack(const View& from, float* to, const Strides& to_strides);
 /// to[i] = from[i], rounded to nearest even.
 void unpack(const float* from, const Strides& from_strides, const View& to);
 
-}  // namespace calor::cpu::onednn
+}  // namespace calor::cpu

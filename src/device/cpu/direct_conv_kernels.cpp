@@ -1,0 +1,223 @@
+// Register tiles of the direct convolution. Products are fused multiply-adds where the processor has them; each sum
+// runs over taps (or pixels) in order, whatever the tile, so that results don't depend on how the work is cut.
+#include "device/cpu/direct_conv_kernels.h"
+
+#include <algorithm>
+#include <array>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "device/cpu/direct_conv_kernels.cpp"
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace calor::cpu::direct {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+constexpr hn::CappedTag<float, 16> lanes{};
+using Vector = hn::Vec<decltype(lanes)>;
+constexpr std::int64_t vector_size = hn::MaxLanes(lanes);
+constexpr std::int64_t width = 2 * vector_size;
+
+/// Six rows of a tile; a plain struct, because arrays of vectors end up in memory without unrolling.
+struct Six {
+    Vector v0, v1, v2, v3, v4, v5;
+};
+
+HWY_INLINE Six six_of(Vector v) { return {v, v, v, v, v, v}; }
+
+/// t += (a[0] .. a[5]) x b, for one or two vectors of b.
+template <int Vectors>
+HWY_INLINE void add_products(Six& s, Six& t, Vector b0, Vector b1, const float* a0, const float* a1, const float* a2,
+                             const float* a3, const float* a4, const float* a5) {
+    const Vector x0 = hn::Set(lanes, *a0);
+    s.v0 = hn::MulAdd(x0, b0, s.v0);
+    if constexpr (Vectors == 2) t.v0 = hn::MulAdd(x0, b1, t.v0);
+    const Vector x1 = hn::Set(lanes, *a1);
+    s.v1 = hn::MulAdd(x1, b0, s.v1);
+    if constexpr (Vectors == 2) t.v1 = hn::MulAdd(x1, b1, t.v1);
+    const Vector x2 = hn::Set(lanes, *a2);
+    s.v2 = hn::MulAdd(x2, b0, s.v2);
+    if constexpr (Vectors == 2) t.v2 = hn::MulAdd(x2, b1, t.v2);
+    const Vector x3 = hn::Set(lanes, *a3);
+    s.v3 = hn::MulAdd(x3, b0, s.v3);
+    if constexpr (Vectors == 2) t.v3 = hn::MulAdd(x3, b1, t.v3);
+    const Vector x4 = hn::Set(lanes, *a4);
+    s.v4 = hn::MulAdd(x4, b0, s.v4);
+    if constexpr (Vectors == 2) t.v4 = hn::MulAdd(x4, b1, t.v4);
+    const Vector x5 = hn::Set(lanes, *a5);
+    s.v5 = hn::MulAdd(x5, b0, s.v5);
+    if constexpr (Vectors == 2) t.v5 = hn::MulAdd(x5, b1, t.v5);
+}
+
+HWY_INLINE std::array<Vector, 6> rows_of(const Six& s) { return {s.v0, s.v1, s.v2, s.v3, s.v4, s.v5}; }
+
+HWY_INLINE void store_part(Vector v, float* to, std::int64_t count) {
+    if (count >= vector_size) {
+        hn::StoreU(v, lanes, to);
+    } else if (count > 0) {
+        HWY_ALIGN float part[vector_size];
+        hn::Store(v, lanes, part);
+        std::copy(part, part + count, to);
+    }
+}
+
+HWY_INLINE Vector load_part(const float* from, std::int64_t count) {
+    if (count >= vector_size) return hn::LoadU(lanes, from);
+    HWY_ALIGN float part[vector_size] = {};
+    if (count > 0) std::copy(from, from + count, part);
+    return hn::Load(lanes, part);
+}
+
+/// One vector of outputs of six pixels, `rows` of which are stored.
+HWY_INLINE void store_six(const Six& s, float* const* out, std::int64_t at, std::int64_t rows, std::int64_t count) {
+    if (rows == 6 && count >= vector_size) {
+        hn::StoreU(s.v0, lanes, out[0] + at);
+        hn::StoreU(s.v1, lanes, out[1] + at);
+        hn::StoreU(s.v2, lanes, out[2] + at);
+        hn::StoreU(s.v3, lanes, out[3] + at);
+        hn::StoreU(s.v4, lanes, out[4] + at);
+        hn::StoreU(s.v5, lanes, out[5] + at);
+        return;
+    }
+    const auto all = rows_of(s);
+    for (std::int64_t i = 0; i < rows; ++i) store_part(all[static_cast<std::size_t>(i)], out[i] + at, count);
+}
+
+HWY_INLINE Six load_six(float* const* out, std::int64_t at, std::int64_t count) {
+    return {load_part(out[0] + at, count), load_part(out[1] + at, count), load_part(out[2] + at, count),
+            load_part(out[3] + at, count), load_part(out[4] + at, count), load_part(out[5] + at, count)};
+}
+
+HWY_INLINE Six positive(const Six& s) {
+    const Vector zero = hn::Zero(lanes);
+    return {hn::Max(s.v0, zero), hn::Max(s.v1, zero), hn::Max(s.v2, zero),
+            hn::Max(s.v3, zero), hn::Max(s.v4, zero), hn::Max(s.v5, zero)};
+}
+
+/// Six pixels, one panel, taps [k, end): the first taps start from the bias, later ones from what `out` holds.
+/// Vectors: how many of the panel's two have outputs.
+template <int Vectors>
+HWY_INLINE void gather_tile(const Gather& g, const float* const* in, float* const* out, std::int64_t rows,
+                            std::int64_t panel, std::int64_t k, std::int64_t end) {
+    const float *a0 = in[0], *a1 = in[1], *a2 = in[2], *a3 = in[3], *a4 = in[4], *a5 = in[5];
+    const float* b = g.panels + (panel * g.taps + k) * width;
+    const std::int64_t at = panel * width, left = g.outputs - at;
+    const Vector zero = hn::Zero(lanes);
+    Six s, t = six_of(zero);
+    if (k == 0) {
+        s = six_of(g.bias ? hn::LoadU(lanes, g.bias + at) : zero);
+        if constexpr (Vectors == 2) t = six_of(g.bias ? hn::LoadU(lanes, g.bias + at + vector_size) : zero);
+    } else {
+        s = load_six(out, at, left);
+        if constexpr (Vectors == 2) t = load_six(out, at + vector_size, left - vector_size);
+    }
+    for (; k < end; ++k, b += width) {
+        const std::int64_t o = g.tap_at[k];
+        const Vector b0 = hn::LoadU(lanes, b), b1 = Vectors == 2 ? hn::LoadU(lanes, b + vector_size) : b0;
+        add_products<Vectors>(s, t, b0, b1, a0 + o, a1 + o, a2 + o, a3 + o, a4 + o, a5 + o);
+    }
+    const bool relu = g.relu && end == g.taps;
+    store_six(relu ? positive(s) : s, out, at, rows, left);
+    if constexpr (Vectors == 2) store_six(relu ? positive(t) : t, out, at + vector_size, rows, left - vector_size);
+}
+
+/// The pixels of a segment take their turns block of taps by block: this part of a panel, at most 20 KiB on AVX2, stays
+/// in the first-level cache meanwhile.
+constexpr std::int64_t segment = 96, tap_block = 320;
+
+void gather_segment(const Gather& g, std::int64_t begin, std::int64_t count) {
+    const float* in[segment];
+    float* out[segment];
+    std::int64_t image = begin / g.pixels, pixel = begin % g.pixels;
+    const std::int64_t padded = (count + 5) / 6 * 6;  // pixels past the end repeat the last one and are not stored
+    for (std::int64_t i = 0; i < padded; ++i) {
+        if (i < count) {
+            in[i] = g.in + image * g.in_image + g.in_at[pixel];
+            out[i] = g.out + image * g.out_image + g.out_at[pixel];
+            if (++pixel == g.pixels) pixel = 0, ++image;
+        } else {
+            in[i] = in[i - 1];
+            out[i] = out[i - 1];
+        }
+    }
+    const std::int64_t blocks = std::max<std::int64_t>(1, (g.taps + tap_block - 1) / tap_block);
+    for (std::int64_t panel = 0; panel * width < g.outputs; ++panel) {
+        const bool both = g.outputs - panel * width > vector_size;
+        for (std::int64_t block = 0; block < blocks; ++block) {
+            const std::int64_t k = g.taps * block / blocks, end = g.taps * (block + 1) / blocks;
+            for (std::int64_t i = 0; i < count; i += 6) {
+                const std::int64_t rows = std::min<std::int64_t>(6, count - i);
+                if (both) {
+                    gather_tile<2>(g, in + i, out + i, rows, panel, k, end);
+                } else {
+                    gather_tile<1>(g, in + i, out + i, rows, panel, k, end);
+                }
+            }
+        }
+    }
+}
+
+void gather(const Gather& g, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t p = begin; p < end; p += segment) gather_segment(g, p, std::min(segment, end - p));
+}
+
+HWY_INLINE void add_to(float* sums, Vector v) { hn::StoreU(hn::Add(hn::LoadU(lanes, sums), v), lanes, sums); }
+
+/// Six taps by one panel. Vectors: how many of the panel's two have outputs.
+template <int Vectors> HWY_INLINE void outer_tile(const Outer& g, std::int64_t first, std::int64_t rows) {
+    const std::int32_t* const tap = g.tap_at + first;
+    const auto last = rows - 1;  // rows past the end repeat the last one and are not stored
+    const std::int64_t k0 = tap[0], k1 = tap[std::min<std::int64_t>(1, last)],
+                       k2 = tap[std::min<std::int64_t>(2, last)];
+    const std::int64_t k3 = tap[std::min<std::int64_t>(3, last)], k4 = tap[std::min<std::int64_t>(4, last)];
+    const std::int64_t k5 = tap[std::min<std::int64_t>(5, last)];
+    const Vector zero = hn::Zero(lanes);
+    Six s = six_of(zero), t = six_of(zero);
+    const float* b = g.grad;
+    for (std::int64_t p = 0; p < g.pixels; ++p, b += width) {
+        const float* const a = g.in + g.in_at[p];
+        const Vector b0 = hn::LoadU(lanes, b), b1 = Vectors == 2 ? hn::LoadU(lanes, b + vector_size) : b0;
+        add_products<Vectors>(s, t, b0, b1, a + k0, a + k1, a + k2, a + k3, a + k4, a + k5);
+    }
+    const auto lower = rows_of(s), upper = rows_of(t);
+    float* const sums = g.sums + first * width;
+    for (std::int64_t i = 0; i < rows; ++i) {
+        add_to(sums + i * width, lower[static_cast<std::size_t>(i)]);
+        if constexpr (Vectors == 2) add_to(sums + i * width + vector_size, upper[static_cast<std::size_t>(i)]);
+    }
+}
+
+void outer(const Outer& g, std::int64_t first_tap, std::int64_t last_tap) {
+    for (std::int64_t k = first_tap; k < last_tap; k += 6) {
+        const std::int64_t rows = std::min<std::int64_t>(6, last_tap - k);
+        if (g.outputs > vector_size) {
+            outer_tile<2>(g, k, rows);
+        } else {
+            outer_tile<1>(g, k, rows);
+        }
+    }
+}
+
+}  // namespace
+
+const Kernels& table() {
+    static constexpr Kernels kernels{width, gather, outer};
+    return kernels;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace calor::cpu::direct
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace calor::cpu::direct {
+
+HWY_EXPORT(table);
+const Kernels& kernels() { return HWY_DYNAMIC_DISPATCH(table)(); }
+
+}  // namespace calor::cpu::direct
+#endif

@@ -1,0 +1,221 @@
+// The loops: axes of size 1 go, neighbours that lie alike in both arrays merge, the innermost axis is the dense array's
+// fastest; threads share the rows.
+#include "device/cpu/pack.h"
+
+#include <bit>
+#include <cstdlib>
+#include <numeric>
+#include <vector>
+
+#include "device/cpu/parallel.h"
+#include "device/cpu/vectorize.h"
+
+namespace calor::cpu {
+namespace {
+
+constexpr std::int64_t parallel_elements = 1 << 15;
+
+struct Axis {
+    std::int64_t size, dense, other;
+};
+
+/// Axes from the outermost to the innermost of the dense array, merged where both arrays allow it.
+std::vector<Axis> merged_axes(const Shape& shape, const Strides& dense, const Strides& other) {
+    std::vector<Axis> axes;
+    for (std::int64_t i = 0; i < shape.rank(); ++i)
+        if (shape[i] != 1) axes.push_back({shape[i], dense[i], other[i]});
+    std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.dense > b.dense; });
+    std::vector<Axis> merged;
+    for (const Axis& axis : axes) {
+        if (!merged.empty() && merged.back().dense == axis.dense * axis.size &&
+            merged.back().other == axis.other * axis.size) {
+            merged.back() = {merged.back().size * axis.size, axis.dense, axis.other};
+        } else {
+            merged.push_back(axis);
+        }
+    }
+    if (merged.empty()) merged.push_back({1, 1, 1});
+    return merged;
+}
+
+/// Offsets of the linear index `r` over axes [0, count).
+struct Place {
+    std::int64_t dense = 0, other = 0;
+};
+Place place_of(const std::vector<Axis>& axes, std::size_t count, std::int64_t r) {
+    Place at;
+    for (std::size_t i = count; i-- > 0;) {
+        at.dense += r % axes[i].size * axes[i].dense;
+        at.other += r % axes[i].size * axes[i].other;
+        r /= axes[i].size;
+    }
+    return at;
+}
+
+std::int64_t sizes_of(const std::vector<Axis>& axes, std::size_t count) {
+    std::int64_t product = 1;
+    for (std::size_t i = 0; i < count; ++i) product *= axes[i].size;
+    return product;
+}
+
+/// Calls row(dense offset, other offset, count) for pieces of the innermost axis that together are everything.
+template <class Row> void for_rows(const std::vector<Axis>& axes, Row&& row) {
+    constexpr std::int64_t piece = 1 << 14;
+    const Axis& inner = axes.back();
+    const std::size_t outer = axes.size() - 1;
+    const std::int64_t pieces = (inner.size + piece - 1) / piece;
+    const std::int64_t grain = std::max<std::int64_t>(1, parallel_elements / 2 / std::min(piece, inner.size));
+    parallel_for(sizes_of(axes, outer) * pieces, grain, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t r = first; r < last; ++r) {
+            const std::int64_t begin = r % pieces * piece;
+            const Place at = place_of(axes, outer, r / pieces);
+            row(at.dense + begin * inner.dense, at.other + begin * inner.other, std::min(piece, inner.size - begin));
+        }
+    });
+}
+
+/// When the two arrays are contiguous along different axes: moves the other array's one to the place before the last.
+bool is_transposed(std::vector<Axis>& axes) {
+    if (axes.back().dense != 1 || axes.back().other == 1 || axes.back().size < 4) return false;
+    for (std::size_t i = 0; i + 1 < axes.size(); ++i)
+        if (axes[i].other == 1 && axes[i].size >= 4) {
+            std::rotate(axes.begin() + static_cast<std::ptrdiff_t>(i),
+                        axes.begin() + static_cast<std::ptrdiff_t>(i) + 1, axes.end() - 1);
+            return true;
+        }
+    return false;
+}
+
+/// Calls tile(dense offset, other offset, columns, rows) for small tiles of the last two axes: what a tile reads and
+/// writes stays in the first-level cache.
+template <class Tile> void for_tiles(const std::vector<Axis>& axes, Tile&& tile) {
+    constexpr std::int64_t edge = 16;
+    const Axis &row = axes[axes.size() - 2], &column = axes.back();
+    const std::size_t outer = axes.size() - 2;
+    const std::int64_t rows = (row.size + edge - 1) / edge, columns = (column.size + edge - 1) / edge;
+    parallel_for(sizes_of(axes, outer) * rows * columns, parallel_elements / 2 / (edge * edge),
+                 [&](std::int64_t first, std::int64_t last) {
+                     for (std::int64_t t = first; t < last; ++t) {
+                         const Place at = place_of(axes, outer, t / (rows * columns));
+                         const std::int64_t r = t / columns % rows * edge, c = t % columns * edge;
+                         tile(at.dense + r * row.dense + c * column.dense, at.other + r * row.other + c * column.other,
+                              std::min(edge, column.size - c), std::min(edge, row.size - r));
+                     }
+                 });
+}
+
+/// A half as float without branches: the multiplication rebiases the exponent and normalises subnormal numbers.
+inline float widen(float16 h) {
+    const std::uint32_t magnitude = h.bits & 0x7fffU, sign = static_cast<std::uint32_t>(h.bits & 0x8000U) << 16;
+    const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112F;
+    const std::uint32_t special = magnitude >= 0x7c00U ? 0x7f800000U : 0U;
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | special | sign);
+}
+inline float widen(bfloat16 b) { return b; }
+inline float widen(float f) { return f; }
+
+template <class T> void pack_as(const View& from, float* to, const Strides& to_strides) {
+    auto axes = merged_axes(*from.shape, to_strides, *from.strides);
+    const auto* source = static_cast<const T*>(from.data);
+    if (is_transposed(axes)) {
+        const std::int64_t to_step = axes[axes.size() - 2].dense, from_step = axes.back().other;
+        for_tiles(axes, [=](std::int64_t dense, std::int64_t other, std::int64_t columns, std::int64_t rows) {
+            for (std::int64_t c = 0; c < columns; ++c) {
+                float* const out = to + dense + c;
+                const T* const in = source + other + c * from_step;
+                for (std::int64_t r = 0; r < rows; ++r) out[r * to_step] = widen(in[r]);
+            }
+        });
+        return;
+    }
+    const std::int64_t to_step = axes.back().dense, from_step = axes.back().other;
+    for_rows(axes, [=](std::int64_t dense, std::int64_t other, std::int64_t size) {
+        float* const out = to + dense;
+        const T* const in = source + other;
+        if (to_step == 1 && from_step == 1) {
+            CALOR_VECTORIZE
+            for (std::int64_t i = 0; i < size; ++i) out[i] = widen(in[i]);
+        } else {
+            for (std::int64_t i = 0; i < size; ++i) out[i * to_step] = widen(in[i * from_step]);
+        }
+    });
+}
+
+template <class T> void unpack_as(const float* from, const Strides& from_strides, const View& to) {
+    auto axes = merged_axes(*to.shape, from_strides, *to.strides);
+    auto* target = static_cast<T*>(to.data);
+    if (is_transposed(axes)) {
+        const std::int64_t from_step = axes[axes.size() - 2].dense, to_step = axes.back().other;
+        for_tiles(axes, [=](std::int64_t dense, std::int64_t other, std::int64_t columns, std::int64_t rows) {
+            for (std::int64_t c = 0; c < columns; ++c) {
+                T* const out = target + other + c * to_step;
+                const float* const in = from + dense + c;
+                for (std::int64_t r = 0; r < rows; ++r) out[r] = T(in[r * from_step]);
+            }
+        });
+        return;
+    }
+    const std::int64_t from_step = axes.back().dense, to_step = axes.back().other;
+    for_rows(axes, [=](std::int64_t dense, std::int64_t other, std::int64_t size) {
+        T* const out = target + other;
+        const float* const in = from + dense;
+        if (to_step == 1 && from_step == 1) {
+            CALOR_VECTORIZE
+            for (std::int64_t i = 0; i < size; ++i) out[i] = T(in[i]);
+        } else {
+            for (std::int64_t i = 0; i < size; ++i) out[i * to_step] = T(in[i * from_step]);
+        }
+    });
+}
+
+/// The axes in the order of their strides, the farthest apart first.
+std::vector<std::int64_t> memory_order(const Strides& strides) {
+    std::vector<std::int64_t> order(strides.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::int64_t a, std::int64_t b) { return std::abs(strides[a]) > std::abs(strides[b]); });
+    return order;
+}
+
+}  // namespace
+
+Strides dense_like(const Shape& shape, const Strides& strides) {
+    const auto order = memory_order(strides);
+    Strides dense(shape.rank(), 1);
+    std::int64_t step = 1;
+    for (std::size_t i = order.size(); i-- > 0;) {
+        dense[order[i]] = step;
+        step *= shape[order[i]];
+    }
+    return dense;
+}
+
+bool is_regular(const Shape& shape, const Strides& strides) {
+    const auto order = memory_order(strides);
+    std::int64_t extent = 1;
+    for (std::size_t i = order.size(); i-- > 0;) {
+        if (shape[order[i]] == 1) continue;
+        const std::int64_t stride = strides[order[i]];
+        if (stride < extent) return false;
+        extent = stride * shape[order[i]];
+    }
+    return true;
+}
+
+void pack(const View& from, float* to, const Strides& to_strides) {
+    switch (from.dtype) {
+        case bf16: return pack_as<bfloat16>(from, to, to_strides);
+        case f16: return pack_as<float16>(from, to, to_strides);
+        default: return pack_as<float>(from, to, to_strides);
+    }
+}
+
+void unpack(const float* from, const Strides& from_strides, const View& to) {
+    switch (to.dtype) {
+        case bf16: return unpack_as<bfloat16>(from, from_strides, to);
+        case f16: return unpack_as<float16>(from, from_strides, to);
+        default: return unpack_as<float>(from, from_strides, to);
+    }
+}
+
+}  // namespace calor::cpu
