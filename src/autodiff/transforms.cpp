@@ -3,6 +3,7 @@
 
 #include "autodiff/engine.h"
 #include "calor/creation.h"
+#include "calor/random.h"
 
 namespace calor {
 namespace {
@@ -99,6 +100,20 @@ std::vector<Tensor> pull_back(const std::vector<Tensor>& outputs, const std::vec
     return gradients(outputs, inputs, cotangents, {.create_graph = create_graph}, where);
 }
 
+/// While one lives, the default generator draws from an earlier state.
+class RandomState {
+public:
+    explicit RandomState(const Generator::State& state) : now_(default_generator().state()) {
+        default_generator().set_state(state);
+    }
+    RandomState(const RandomState&) = delete;
+    RandomState& operator=(const RandomState&) = delete;
+    ~RandomState() { default_generator().set_state(now_); }
+
+private:
+    Generator::State now_;
+};
+
 }  // namespace
 
 TensorFunction grad(TensorFunction f) {
@@ -182,6 +197,7 @@ std::vector<Tensor> checkpoint(const TensorsFunction& f, const std::vector<Tenso
     // A first run finds the tracked leaves that f captures; its graph is dropped at once.
     std::vector<Tensor> captured;
     std::vector<Tensor> values;
+    const Generator::State drawn_from = default_generator().state();
     {
         std::vector<Tensor> plain;
         for (const Tensor& t : inputs) plain.push_back(t.detach(where));
@@ -192,12 +208,15 @@ std::vector<Tensor> checkpoint(const TensorsFunction& f, const std::vector<Tenso
     std::vector<Tensor> operands = inputs;
     operands.insert(operands.end(), captured.begin(), captured.end());
     const std::size_t count = inputs.size();
-    const auto again = [f, count, captured, where](const CustomContext& c) {
+    const auto again = [f, count, captured, drawn_from, where](const CustomContext& c) {
         const bool create_graph = grad_enabled();
         const WithGrad guard;
         std::vector<Tensor> fresh =
             fresh_inputs({c.inputs.begin(), c.inputs.begin() + static_cast<std::ptrdiff_t>(count)}, where);
-        const std::vector<Tensor> outputs = f(fresh);
+        const std::vector<Tensor> outputs = [&] {
+            const RandomState same_numbers(drawn_from);
+            return f(fresh);
+        }();
         fresh.insert(fresh.end(), captured.begin(), captured.end());
         return pull_back(outputs, fresh, c.cotangents, where, create_graph);
     };
