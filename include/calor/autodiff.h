@@ -25,6 +25,8 @@ public:
     void set(const Tensor& of, Tensor gradient);
     /// All gradients, in no particular order of meaning but the same order in every run.
     std::vector<Tensor> values() const;
+    /// The tensors that have gradients, in the order of values().
+    std::vector<Tensor> tensors() const;
 
 private:
     struct Entry {

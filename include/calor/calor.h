@@ -12,6 +12,7 @@
 #include "calor/io.h"
 #include "calor/named_tensor.h"
 #include "calor/nn.h"
+#include "calor/optim.h"
 #include "calor/random.h"
 #include "calor/reduce.h"
 #include "calor/shape.h"

@@ -41,6 +41,12 @@ std::vector<Tensor> Gradients::values() const {
     return all;
 }
 
+std::vector<Tensor> Gradients::tensors() const {
+    std::vector<Tensor> all;
+    for (const Entry& e : entries_) all.push_back(e.of);
+    return all;
+}
+
 Gradients backward(const Tensor& loss, const BackwardOptions& options, const Where& where) {
     check_scalar(loss, "backward", where);
     const Tensor seed = ones(loss.shape(), loss.dtype(), where);

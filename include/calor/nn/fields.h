@@ -57,10 +57,8 @@ public:
             buffer(value);
         } else if constexpr (std::same_as<Plain, Mode>) {
             if constexpr (!std::is_const_v<T>) mode(value);
-        } else if constexpr (requires { Plain::calor_fields(value, *this); }) {
-            Plain::calor_fields(value, *this);
-        } else if constexpr (requires { value.visit_fields(*this); }) {
-            value.visit_fields(*this);  // modules whose fields are not known when the program is compiled
+        } else if constexpr (requires { value.calor_fields(*this); }) {
+            value.calor_fields(*this);
         } else if constexpr (requires { value.begin() != value.end(); }) {
             std::size_t index = 0;
             for (auto& item : value) field(std::to_string(index++), item);
@@ -77,12 +75,14 @@ private:
 
 }  // namespace calor::nn
 
-#define CALOR_FIELDS(...)                                                                                            \
-    template <class CalorSelf, class CalorVisitor>                                                                   \
-    static void calor_fields([[maybe_unused]] CalorSelf& calor_self, [[maybe_unused]] CalorVisitor& calor_visitor) { \
-        CALOR_FOR_EACH(CALOR_VISIT_FIELD, __VA_ARGS__)                                                               \
+#define CALOR_FIELDS(...)                                                                \
+    void calor_fields([[maybe_unused]] ::calor::nn::FieldVisitor& calor_visitor) {       \
+        CALOR_FOR_EACH(CALOR_VISIT_FIELD, __VA_ARGS__)                                   \
+    }                                                                                    \
+    void calor_fields([[maybe_unused]] ::calor::nn::FieldVisitor& calor_visitor) const { \
+        CALOR_FOR_EACH(CALOR_VISIT_FIELD, __VA_ARGS__)                                   \
     }
-#define CALOR_VISIT_FIELD(name) calor_visitor.field(#name, calor_self.name);
+#define CALOR_VISIT_FIELD(name) calor_visitor.field(#name, name);
 
 // CALOR_FOR_EACH(macro, a, b, ...) -> macro(a) macro(b) ...: a step leaves a call of itself that the next rescan
 // expands.
