@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "contraction_arrays.h"
-#include "device/cpu/scratch.h"
+#include "device/cpu/cpu_backend.h"
 
 namespace calor::cpu::onednn {
 namespace {
@@ -333,26 +333,17 @@ TEST(Threads, MayCallAtTheSameTime) {
     for (std::size_t i = 0; i < cases().size(); ++i) EXPECT_EQ(alone[i], together[i]) << i;
 }
 
-TEST(Allocation, GoesThroughTheCallerAndComesBack) {
-    static std::int64_t held = 0, total = 0;
-    const ScratchAllocator counting{[](std::int64_t bytes, void*) {
-                                        held += bytes, total += bytes;
-                                        return ::operator new (static_cast<std::size_t>(bytes), std::align_val_t{64});
-                                    },
-                                    [](void* data, std::int64_t bytes, void*) {
-                                        held -= bytes;
-                                        ::operator delete (data, std::align_val_t{64});
-                                    },
-                                    nullptr};
-    set_scratch_allocator(counting);
+TEST(Allocation, IsCountedAndComesBack) {
+    const std::int64_t before = backend().statistics().in_use;
+    backend().reset_peak();
     run_case(cases()[5], ConvRole::forward, Order::plain);
-    EXPECT_GT(total, 0);
-    EXPECT_EQ(held, 0);
-    set_scratch_allocator({[](std::int64_t bytes, void*) {
-                               return ::operator new (static_cast<std::size_t>(bytes), std::align_val_t{64});
-                           },
-                           [](void* data, std::int64_t, void*) { ::operator delete (data, std::align_val_t{64}); },
-                           nullptr});
+    EXPECT_GT(backend().statistics().peak, before);
+    EXPECT_EQ(backend().statistics().in_use, before);
+    backend().set_limit(1);
+    backend().empty_cache();
+    EXPECT_THROW(run_case(cases()[5], ConvRole::forward, Order::plain), MemoryError);
+    backend().set_limit(0);
+    run_case(cases()[5], ConvRole::forward, Order::plain);
 }
 
 }  // namespace

@@ -1,41 +1,25 @@
-// Temporary memory of the CPU's contractions, from whoever the program names.
+// Temporary memory of the CPU's kernels: from the device's caching allocator, so it is counted and limited like tensors
+// are, and the next call finds it warm.
 #pragma once
 
 #include <cstdint>
-#include <utility>
+
+#include "core/ref.h"
+#include "core/storage.h"
 
 namespace calor::cpu {
 
-/// `allocate` returns 64-byte aligned memory or throws; both may be called from several threads at once.
-struct ScratchAllocator {
-    void* (*allocate)(std::int64_t bytes, void* context);
-    void (*release)(void* data, std::int64_t bytes, void* context);
-    void* context;
-};
-/// Call before the first contraction; without it aligned operator new is used.
-void set_scratch_allocator(const ScratchAllocator& allocator);
-
-/// A temporary buffer; empty for 0 bytes.
+/// A temporary buffer, 64-byte aligned; empty for 0 bytes. Throws MemoryError [memory/exhausted].
 class Scratch {
 public:
     Scratch() = default;
     explicit Scratch(std::int64_t bytes);
-    Scratch(Scratch&& other) noexcept { swap(other); }
-    Scratch& operator=(Scratch&& other) noexcept {
-        swap(other);
-        return *this;
-    }
-    ~Scratch();
-    char* bytes() const { return static_cast<char*>(data_); }
-    float* floats() const { return static_cast<float*>(data_); }
+    char* bytes() const { return static_cast<char*>(data()); }
+    float* floats() const { return static_cast<float*>(data()); }
 
 private:
-    void swap(Scratch& other) {
-        std::swap(data_, other.data_);
-        std::swap(bytes_, other.bytes_);
-    }
-    void* data_ = nullptr;
-    std::int64_t bytes_ = 0;
+    void* data() const { return storage_ ? storage_->data : nullptr; }
+    Ref<Storage> storage_;
 };
 
 }  // namespace calor::cpu
