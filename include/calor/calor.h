@@ -9,6 +9,7 @@
 #include "calor/dtype.h"
 #include "calor/elementwise.h"
 #include "calor/error.h"
+#include "calor/index.h"
 #include "calor/io.h"
 #include "calor/named_tensor.h"
 #include "calor/nn.h"
