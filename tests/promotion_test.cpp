@@ -122,13 +122,13 @@ std::string promotion_page() {
         "- bool with bool stays bool: `a + b` is `logical_or(a, b)`, `a * b` is `logical_and(a, b)`, the other "
         "arithmetic\n"
         "  refuses bool.\n\n|";
-    for (const char* cell : {"      "}) text += std::string(cell) + " |";
+    text += "          |";
     const auto pad = [](std::string cell) {
         cell.resize(std::max<std::size_t>(cell.size(), 4), ' ');
         return cell;
     };
     for (const DType b : all_dtypes) text += " " + pad(std::string(ca::name_of(b))) + " |";
-    text += "\n|--------|";
+    text += "\n|----------|";
     for (std::size_t i = 0; i < std::size(all_dtypes); ++i) text += "------|";
     text += "\n";
     for (const DType a : all_dtypes) {

@@ -16,7 +16,7 @@ graph::Specs infer_cast(const graph::InferContext& c) { return {{c.inputs[0].sha
 
 void cast_gradient(const graph::GradContext& c) { c.grads[0] = c.cotangent().to(c.inputs[0].dtype(), c.where); }
 
-const ElementwiseTraits cast_traits{.name = "cast", .text = "a", .cast = true};
+const ElementwiseTraits cast_traits{.name = "cast", .text = "a", .reads_rounded = true, .cast = true};
 const graph::Operation cast_operation{.name = "cast",
                                       .traits = graph::elementwise | graph::linear,
                                       .infer = infer_cast,
