@@ -17,6 +17,7 @@
 #include "calor/random.h"
 #include "calor/reduce.h"
 #include "calor/shape.h"
+#include "calor/softmax.h"
 #include "calor/tensor.h"
 #include "calor/train.h"
 #include "calor/view.h"

@@ -43,4 +43,17 @@ Dims per_axis(std::string_view operation, std::string_view option, const PerAxis
     return values.values();
 }
 
+graph::Format format_of_input(const graph::Call& call) {
+    const View& x = call.inputs[0];
+    if (x.rank() < 3 || x.contiguous()) return graph::Format::plain;
+    std::int64_t expected = x.size(1);
+    bool last = x.stride(1) == 1 || x.size(1) == 1;
+    for (std::int64_t a = x.rank() - 1; a != 1 && last; a = a == 2 ? 0 : a - 1) {
+        last = x.size(a) == 1 || x.stride(a) == expected;
+        expected *= x.size(a);
+        if (a == 0) break;
+    }
+    return last ? graph::Format::channels_last : graph::Format::plain;
+}
+
 }  // namespace calor::ops

@@ -20,4 +20,7 @@ void check_defined(std::string_view operation, const Tensor& t, std::string_view
 /// Copies the elements of a strided view to another view of the same shape and dtype.
 void copy_view(const View& from, const View& to);
 
+/// channels_last when the first input lies so in memory.
+graph::Format format_of_input(const graph::Call& call);
+
 }  // namespace calor::ops
