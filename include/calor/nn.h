@@ -2,5 +2,6 @@
 #pragma once
 
 #include "calor/nn/fields.h"
+#include "calor/nn/loss.h"
 #include "calor/nn/module.h"
 #include "calor/nn/parameter.h"
