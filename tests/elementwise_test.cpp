@@ -525,6 +525,18 @@ TEST(ElementwiseSpecial, PReluTakesASlopePerChannel) {
     ca::testing::expect_error("shape/broadcast", [&] { (void)ca::prelu(ca::zeros({2, 4}), slope); });
 }
 
+TEST(ElementwiseSpecial, GluGatesOneHalfByTheOther) {
+    const Tensor x = ca::tensor(std::vector<double>{1, -2, 0, 0, 3, 4, 0, 0}, {2, 4});
+    EXPECT_EQ(values(ca::glu(x)), (V{0.5, -1, 1.5, 2}));
+    EXPECT_EQ(ca::glu(x, 0).shape(), (Shape{1, 4}));
+    EXPECT_EQ(ca::glu(ca::zeros({3, 0})).shape(), (Shape{3, 0}));
+    ca::testing::expect_gradients([](const Tensor& t) { return ca::glu(t, 1); },
+                                  ca::testing::random_tensor({3, 6, 2}, 4));
+    ca::testing::expect_error("shape/mismatch", [&] { (void)ca::glu(ca::zeros({2, 3})); });
+    ca::testing::expect_error("axis/range", [&] { (void)ca::glu(x, 2); });
+    ca::testing::expect_error("tensor/undefined", [] { (void)ca::glu(Tensor()); });
+}
+
 TEST(ElementwiseSpecial, OptionsAreChecked) {
     const Tensor x = numbers({1});
     ca::testing::expect_error("value/option", [&] { (void)ca::leaky_relu(x, infinity); });

@@ -85,6 +85,20 @@ Tensor threshold(const Tensor& x, double threshold, double value, const Where& w
     return apply(operation_of<"threshold">(), x, where, {{threshold, value}});
 }
 
+Tensor glu(const Tensor& x, std::int64_t axis, const Where& where) {
+    if (!x.defined()) fail("tensor/undefined", "glu", where, {{"argument", "the operand"}});
+    const std::int64_t size = x.size(axis, where), half = size / 2;
+    if (size % 2 != 0) {
+        fail("shape/mismatch", "glu", where,
+             {{"argument", "the axis to halve"},
+              {"got", Dims{size}},
+              {"expected", Dims{2 * half}},
+              {"help", "the first half is the value, the second half its gate"}},
+             describe(x));
+    }
+    return mul(narrow(x, axis, 0, half, where), sigmoid(narrow(x, axis, half, half, where), where), where);
+}
+
 Tensor relu6(const Tensor& x, const Where& where) { return apply(operation_of<"relu6">(), x, where); }
 Tensor selu(const Tensor& x, const Where& where) { return apply(operation_of<"selu">(), x, where); }
 Tensor silu(const Tensor& x, const Where& where) { return apply(operation_of<"silu">(), x, where); }
