@@ -3,6 +3,7 @@
 
 #include "calor/activations.h"
 #include "calor/autodiff.h"
+#include "calor/conv.h"
 #include "calor/creation.h"
 #include "calor/data.h"
 #include "calor/device.h"
@@ -11,6 +12,7 @@
 #include "calor/error.h"
 #include "calor/index.h"
 #include "calor/io.h"
+#include "calor/matmul.h"
 #include "calor/named_tensor.h"
 #include "calor/nn.h"
 #include "calor/optim.h"
@@ -21,3 +23,4 @@
 #include "calor/tensor.h"
 #include "calor/train.h"
 #include "calor/view.h"
+#include "calor/window.h"

@@ -1,0 +1,44 @@
+// The convolution family inside: one set of attributes for its three roles, and their implementations.
+//   forward      x [N, C, sizes...], w [O, C/g, kernel...] (, bias [O]) -> y [N, O, positions...]
+//   input_grad   gy, w -> gx
+//   weight_grad  x, gy -> gw (, gbias)
+#pragma once
+
+#include "ops/window.h"
+
+namespace calor::ops::conv {
+
+struct Attributes {
+    Window window;
+    std::int64_t groups = 1;
+    Dims sizes;         ///< spatial sizes of x
+    bool bias = false;  ///< forward adds one; weight_grad gives its gradient as a second result
+    friend bool operator==(const Attributes&, const Attributes&) = default;
+};
+
+enum class Role : std::uint8_t { forward, input_grad, weight_grad };
+
+/// The operands of a call by their meaning, whatever the role.
+struct Operands {
+    const View &x, &w, &y;
+    const View* bias;  ///< of the forward role, or the bias gradient of weight_grad; null when there is none
+};
+Operands operands(Role role, const graph::Call& call);
+
+/// The descriptors and the rules behind the public functions.
+const graph::Operation& operation(Role role);
+Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, Attributes attributes, const Where& where);
+Tensor input_grad(const Tensor& gy, const Tensor& w, const Attributes& attributes, const Where& where);
+Tensor weight_grad(const Tensor& x, const Tensor& gy, Attributes attributes, bool with_bias, const Where& where);
+void forward_gradient(const graph::GradContext& c);
+void input_grad_gradient(const graph::GradContext& c);
+void weight_grad_gradient(const graph::GradContext& c);
+
+// Implementations, fastest first. Each has a file.
+const char* onednn_why_not(Role role, const graph::Call& call);
+void run_onednn(Role role, const graph::Call& call);
+graph::Format onednn_format(Role role, const graph::Call& call);
+void run_gemm(Role role, const graph::Call& call);
+void run_reference(Role role, const graph::Call& call);
+
+}  // namespace calor::ops::conv
