@@ -28,7 +28,7 @@ struct Problem {
     std::int64_t groups = 1;
 
     ca::ConvOptions options() const {
-        return {.stride = stride, .padding = ca::Padding(low, high), .dilation = dilation, .groups = groups};
+        return {.stride = stride, .padding = ca::WindowPadding(low, high), .dilation = dilation, .groups = groups};
     }
     Dims sizes() const { return Dims(std::span(x.data() + 2, x.size() - 2)); }
     Dims kernel() const { return Dims(std::span(w.data() + 2, w.size() - 2)); }
@@ -295,7 +295,7 @@ TEST(ConvCases, TransposedIsTheAdjointInFourSpatialAxes) {
         const Problem p = random_problem(4, seed + 500);
         const Tensor x = random_tensor(p.x, seed), w = random_tensor(p.w, seed + 1), y = random_tensor(p.y, seed + 2);
         const ca::ConvTransposeOptions o{.stride = p.stride,
-                                         .padding = ca::Padding(p.low, p.high),
+                                         .padding = ca::WindowPadding(p.low, p.high),
                                          .output_size = p.sizes(),
                                          .dilation = p.dilation,
                                          .groups = p.groups};

@@ -15,10 +15,10 @@
 namespace calor {
 
 struct ConvOptions {
-    PerAxis stride = {};      ///< 1 or larger; 1 unless given
-    Padding padding = {};     ///< zeros around the input; none unless given
-    PerAxis dilation = {};    ///< distance of neighbouring taps, 1 or larger; 1 unless given
-    std::int64_t groups = 1;  ///< channels are split in so many parts that do not mix; C and O are multiples of it
+    PerAxis stride = {};         ///< 1 or larger; 1 unless given
+    WindowPadding padding = {};  ///< zeros around the input; none unless given
+    PerAxis dilation = {};       ///< distance of neighbouring taps, 1 or larger; 1 unless given
+    std::int64_t groups = 1;     ///< channels are split in so many parts that do not mix; C and O are multiples of it
 };
 
 /// Throws ShapeError [conv/rank], [conv/channels], [conv/kernel-too-large], [conv/bias], ValueError [conv/groups],
@@ -41,7 +41,7 @@ Tensor conv_weight_grad(const Tensor& x, const Tensor& gy, const Dims& kernel, c
 
 struct ConvTransposeOptions {
     PerAxis stride = {};          ///< 1 or larger; 1 unless given
-    Padding padding = {};         ///< cropped from the result; `same` gives size * stride
+    WindowPadding padding = {};   ///< cropped from the result; `same` gives size * stride
     PerAxis output_padding = {};  ///< more positions at the far end, in [0, stride); 0 unless given
     PerAxis output_size = {};     ///< the result's spatial sizes, in place of output_padding
     PerAxis dilation = {};        ///< 1 or larger; 1 unless given

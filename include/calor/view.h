@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "calor/tensor.h"
+#include "calor/window.h"
 
 namespace calor {
 
@@ -73,11 +74,6 @@ Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis = 0, const Whe
 /// Tensors of one shape along a new axis. Throws ShapeError [shape/mismatch], ValueError [value/count].
 Tensor stack(const std::vector<Tensor>& parts, std::int64_t axis = 0, const Where& where = Where::current());
 
-/// How many entries one axis gains at each end; negative numbers cut entries off.
-struct Padding {
-    std::int64_t before = 0, after = 0;
-    friend bool operator==(const Padding&, const Padding&) = default;
-};
 /// Entries of `value` around x. The paddings belong to the last axes, one each. Throws ValueError [value/count],
 /// [value/option] when more is cut off than there is, [shape/overflow], [value/scalar].
 Tensor pad(const Tensor& x, const std::vector<Padding>& paddings, Scalar value = 0,

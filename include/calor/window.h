@@ -17,40 +17,40 @@ enum class PaddingRule : std::uint8_t {
 inline constexpr PaddingRule valid = PaddingRule::valid;
 inline constexpr PaddingRule same = PaddingRule::same;
 
-/// Padding before and after the data along one axis.
-struct Sides {
-    std::int64_t low = 0, high = 0;
-    friend bool operator==(const Sides&, const Sides&) = default;
+/// How many entries one axis gains at each end; where that is said, negative numbers cut entries off.
+struct Padding {
+    std::int64_t before = 0, after = 0;
+    friend bool operator==(const Padding&, const Padding&) = default;
 };
 
 /// How far windows may reach past the data: `.padding = 1`, `{1, 2}` (one number an axis), `{{1, 2}, {0, 1}}` (before
 /// and after, an axis each), `calor::same`, `calor::valid`. Numbers are 0 or larger.
-class Padding {
+class WindowPadding {
 public:
-    Padding() = default;                                                                  ///< none
-    Padding(int every) : low_(every), high_(every) {}                                     // NOLINT: numbers are padding
-    Padding(std::int64_t every) : low_(every), high_(every) {}                            // NOLINT
-    Padding(PaddingRule rule) : same_(rule == PaddingRule::same) {}                       // NOLINT
-    Padding(std::initializer_list<std::int64_t> axes) : low_(Dims(axes)), high_(low_) {}  // NOLINT
-    Padding(const Dims& axes) : low_(axes), high_(axes) {}                                // NOLINT
-    Padding(const PerAxis& axes) : low_(axes), high_(axes) {}                             // NOLINT
-    Padding(std::initializer_list<Sides> axes) {                                          // NOLINT
+    WindowPadding() = default;                                             ///< none
+    WindowPadding(int every) : low_(every), high_(every) {}                // NOLINT: numbers are padding
+    WindowPadding(std::int64_t every) : low_(every), high_(every) {}       // NOLINT
+    WindowPadding(PaddingRule rule) : same_(rule == PaddingRule::same) {}  // NOLINT
+    WindowPadding(std::initializer_list<std::int64_t> axes) : low_(Dims(axes)), high_(low_) {}  // NOLINT
+    WindowPadding(const Dims& axes) : low_(axes), high_(axes) {}                                // NOLINT
+    WindowPadding(const PerAxis& axes) : low_(axes), high_(axes) {}                             // NOLINT
+    WindowPadding(std::initializer_list<Padding> axes) {                                        // NOLINT
         Dims low, high;
-        for (const Sides& s : axes) {
-            low.push_back(s.low);
-            high.push_back(s.high);
+        for (const Padding& p : axes) {
+            low.push_back(p.before);
+            high.push_back(p.after);
         }
         low_ = low;
         high_ = high;
     }
     /// Before and after the data, each one number an axis.
-    Padding(const Dims& low, const Dims& high) : low_(low), high_(high) {}
+    WindowPadding(const Dims& low, const Dims& high) : low_(low), high_(high) {}
 
     /// Whether it follows the rule `same`; low() and high() then say nothing.
     bool is_same() const { return same_; }
     const PerAxis& low() const { return low_; }
     const PerAxis& high() const { return high_; }
-    friend bool operator==(const Padding&, const Padding&) = default;
+    friend bool operator==(const WindowPadding&, const WindowPadding&) = default;
 
 private:
     bool same_ = false;

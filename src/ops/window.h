@@ -16,7 +16,7 @@ struct Window {
 struct WindowOptions {
     const PerAxis& stride;
     const PerAxis& dilation;
-    const Padding& padding;
+    const WindowPadding& padding;
 };
 
 /// One number an axis, checked: kernel, stride and dilation at least 1, padding at least 0. `sizes` are those of the
