@@ -20,7 +20,7 @@ using ca::testing::random_tensor;
 
 namespace {
 
-const char* const choices[] = {"", "onednn", "onednn,implicit_gemm"};
+const char* const choices[] = {"", "direct", "onednn", "direct,onednn", "direct,onednn,implicit_gemm"};
 
 struct Problem {
     Shape x, w, y;

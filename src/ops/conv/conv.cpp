@@ -121,19 +121,23 @@ Specs infer_weight_grad(const InferContext& c) {
     return specs;
 }
 
-template <Role role> const char* onednn_refuses(const Call& call) { return onednn_why_not(role, call); }
-template <Role role> void onednn(const Call& call) { run_onednn(role, call); }
-template <Role role> void gemm(const Call& call) { run_gemm(role, call); }
-template <Role role> void reference(const Call& call) { run_reference(role, call); }
-template <Role role> graph::Format format(const Call& call) { return onednn_format(role, call); }
-
 template <Role role> std::span<const graph::Implementation> implementations(DeviceKind) {
     static const graph::Implementation list[] = {
-        {.name = "onednn", .why_not = onednn_refuses<role>, .run = onednn<role>},
-        {.name = "implicit_gemm", .run = gemm<role>},
-        {.name = "reference", .run = reference<role>}};
+        {.name = "direct",
+         .why_not = [](const Call& c) { return direct_first_why_not(role, c); },
+         .run = [](const Call& c) { run_direct(role, c); }},
+        {.name = "onednn",
+         .why_not = [](const Call& c) { return onednn_why_not(role, c); },
+         .run = [](const Call& c) { run_onednn(role, c); }},
+        {.name = "direct",
+         .why_not = [](const Call& c) { return direct_why_not(role, c); },
+         .run = [](const Call& c) { run_direct(role, c); }},
+        {.name = "implicit_gemm", .run = [](const Call& c) { run_gemm(role, c); }},
+        {.name = "reference", .run = [](const Call& c) { run_reference(role, c); }}};
     return list;
 }
+
+template <Role role> graph::Format format(const Call& call) { return result_format(role, call); }
 
 const graph::Operation forward_operation{.name = "conv",
                                          .traits = graph::contraction | graph::linear,

@@ -4,6 +4,7 @@
 //   weight_grad  x, gy -> gw (, gbias)
 #pragma once
 
+#include "device/cpu/conv_types.h"
 #include "ops/window.h"
 
 namespace calor::ops::conv {
@@ -16,7 +17,7 @@ struct Attributes {
     friend bool operator==(const Attributes&, const Attributes&) = default;
 };
 
-enum class Role : std::uint8_t { forward, input_grad, weight_grad };
+using Role = cpu::ConvRole;
 
 /// The operands of a call by their meaning, whatever the role.
 struct Operands {
@@ -34,11 +35,16 @@ void forward_gradient(const graph::GradContext& c);
 void input_grad_gradient(const graph::GradContext& c);
 void weight_grad_gradient(const graph::GradContext& c);
 
-// Implementations, fastest first. Each has a file.
+// Implementations. `direct_first` refuses where oneDNN is expected to be faster.
+const char* direct_first_why_not(Role role, const graph::Call& call);
+const char* direct_why_not(Role role, const graph::Call& call);
+void run_direct(Role role, const graph::Call& call);
 const char* onednn_why_not(Role role, const graph::Call& call);
 void run_onednn(Role role, const graph::Call& call);
-graph::Format onednn_format(Role role, const graph::Call& call);
 void run_gemm(Role role, const graph::Call& call);
 void run_reference(Role role, const graph::Call& call);
+
+/// How activations should lie.
+graph::Format result_format(Role role, const graph::Call& call);
 
 }  // namespace calor::ops::conv

@@ -164,7 +164,7 @@ void check_rank(std::string_view operation, const Tensor& t, std::string_view ar
          describe(t));
 }
 
-constexpr std::int64_t any = INT64_MAX;
+constexpr std::int64_t any_rank = INT64_MAX;
 
 }  // namespace
 
@@ -176,8 +176,8 @@ using namespace ops::matmul;  // NOLINT: the file implements this family
 
 Tensor matmul(const Tensor& a, const Tensor& b, const Where& where) {
     constexpr const char* help = "operands are vectors [K], matrices [M, K], or batches of matrices";
-    check_rank("matmul", a, "the left operand", 1, any, help, where);
-    check_rank("matmul", b, "the right operand", 1, any, help, where);
+    check_rank("matmul", a, "the left operand", 1, any_rank, help, where);
+    check_rank("matmul", b, "the right operand", 1, any_rank, help, where);
     const Tensor left = a.rank() == 1 ? reshape(a, {1, a.shape()[0]}, where) : a;
     const Tensor right = b.rank() == 1 ? reshape(b, {b.shape()[0], 1}, where) : b;
     const Tensor c = product(left, right, false, where);
@@ -189,7 +189,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, const Where& where) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Where& where) {
-    check_rank("linear", x, "the input", 1, any, "the input is [..., in]", where);
+    check_rank("linear", x, "the input", 1, any_rank, "the input is [..., in]", where);
     check_rank("linear", weight, "the weight", 2, 2, "a weight is [out, in]", where);
     const std::int64_t in = weight.shape()[1], out = weight.shape()[0];
     if (x.shape().back() != in) {
