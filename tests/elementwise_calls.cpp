@@ -42,8 +42,8 @@ Definition bits(std::int64_t (*f)(std::int64_t a, std::int64_t b)) {
 /// Sum over k of 1 / (x + k)^(n + 1) with the tail by the midpoint rule, times (-1)^(n + 1) n!.
 Real polygamma_by_sum(Real n, Real x) {
     Real sum = 0;
-    for (int k = 20000; k-- > 0;) sum += std::pow(x + static_cast<Real>(k), -(n + 1));
-    sum += std::pow(x + 19999.5L, -n) / n;
+    for (int k = 4000; k-- > 0;) sum += std::pow(x + static_cast<Real>(k), -(n + 1));
+    sum += std::pow(x + 3999.5L, -n) / n;
     return (std::fmod(n, 2.0L) == 0 ? -1 : 1) * std::tgamma(n + 1) * sum;
 }
 
