@@ -15,6 +15,7 @@
 #include "calor/matmul.h"
 #include "calor/named_tensor.h"
 #include "calor/nn.h"
+#include "calor/norm.h"
 #include "calor/optim.h"
 #include "calor/random.h"
 #include "calor/reduce.h"

@@ -1,0 +1,167 @@
+// normalize on the CPU. Many small groups: each is read twice while it is in the cache. Else a pass for the statistics
+// of all groups and one over the elements.
+#include <cmath>
+#include <cstring>
+
+#include "ops/norm/worker.h"
+#include "ops/reduce/reduce.h"
+
+namespace calor::ops {
+namespace {
+
+template <class T> class Forward {
+public:
+    explicit Forward(const graph::Call& c)
+        : call_(c),
+          a_(c.attrs<NormAttributes>()),
+          y_(c.outputs[0]),
+          x_(in_layout_of(c.inputs[0], y_, c, memory_)),
+          g_(norm_geometry(y_, a_)),
+          kernels_(find_norm_kernels(std::is_same_v<T, double>)),
+          statistics_(
+              *find_reduce_kernel(a_.centred ? Reduction::var : Reduction::norm, dtype_of<T>, a_.centred ? 0 : 2)) {
+        const Strides affine = affine_strides(y_, a_.affine);
+        if (a_.weight) weight_ = dense_array<T>(c.inputs[1], affine);
+        if (a_.bias) bias_ = dense_array<T>(c.inputs[a_.weight ? 2 : 1], affine);
+        if (weight_.empty()) weight_.assign(bias_.empty() ? 1 : bias_.size(), T(1));
+        if (bias_.empty()) bias_.assign(weight_.size(), T(0));
+    }
+
+    void run() {
+        const std::int64_t elements = g_.elements_per_block();
+        if (g_.rows && g_.blocks >= norm_many_blocks && elements <= norm_cached_elements) {
+            cpu::parallel_for(g_.blocks, std::max<std::int64_t>(1, norm_thread_elements / elements),
+                              [&](std::int64_t begin, std::int64_t end) {
+                                  Tiles tiles(*this);
+                                  for (std::int64_t b = begin; b < end; ++b) {
+                                      measure(tiles, b);
+                                      for (std::int64_t p = 0; p < g_.pieces; ++p) apply(tiles, b, p);
+                                  }
+                              });
+            return;
+        }
+        Shape groups = *call_.outputs[1].shape;
+        reduce(x_, a_.axes, contiguous_strides(groups), statistics_, false,
+               [&](const void* states, std::int64_t n, std::int64_t offset, std::int64_t stride) {
+                   for (std::int64_t i = 0; i < n; ++i) {
+                       keep(static_cast<const std::byte*>(states) + i * statistics_.state_bytes, offset + i * stride);
+                   }
+               });
+        const std::int64_t tile = std::max<std::int64_t>(1, elements / g_.pieces);
+        cpu::parallel_for(g_.blocks * g_.pieces, std::max<std::int64_t>(1, norm_thread_elements / tile),
+                          [&](std::int64_t begin, std::int64_t end) {
+                              Tiles tiles(*this);
+                              for (std::int64_t i = begin; i < end; ++i) apply(tiles, i / g_.pieces, i % g_.pieces);
+                          });
+    }
+
+private:
+    /// What a thread owns.
+    struct Tiles {
+        explicit Tiles(const Forward& f) : x(f.x_), y(f.y_) {}
+        TileMemory<T> x, y;
+        std::int64_t block = -1;
+        double mean = 0, scale = 0;            ///< rows: of the block's group
+        std::vector<T> means, scales, shifts;  ///< columns
+    };
+
+    /// Writes the statistics of a group.
+    void keep(const void* state, std::int64_t group) {
+        double mean = 0, variance = 0;
+        const auto n = static_cast<double>(g_.group_size);
+        if (a_.centred) {
+            mean = static_cast<const Moments*>(state)->mean;
+            variance = static_cast<const Moments*>(state)->squares / n;
+        } else {
+            variance = *static_cast<const double*>(state) / n;
+        }
+        call_.outputs[1].as<T>()[group] = static_cast<T>(mean);
+        call_.outputs[2].as<T>()[group] = static_cast<T>(variance);
+    }
+    double scale(std::int64_t group) const {
+        return 1 / std::sqrt(static_cast<double>(call_.outputs[2].as<T>()[group]) + a_.epsilon);
+    }
+
+    /// Statistics of one group of rows.
+    void measure(Tiles& tiles, std::int64_t block) {
+        alignas(16) std::byte state[sizeof(Moments)];
+        statistics_.init(state, 1);
+        for (std::int64_t p = 0; p < g_.pieces; ++p) {
+            const NormTile t = g_.tile(block, p);
+            std::int64_t stride = 0;
+            statistics_.rows(tiles.x.load(t, stride), 0, 1, t.width, state, 0, 0);
+        }
+        keep(state, g_.place(block, 0).group);
+    }
+
+    void apply(Tiles& tiles, std::int64_t block, std::int64_t piece) {
+        if (tiles.block != block) enter(tiles, block);
+        const NormTile t = g_.tile(block, piece);
+        std::int64_t from_stride = 0, to_stride = 0;
+        const T* from = tiles.x.load(t, from_stride);
+        T* to = tiles.y.place(t, to_stride);
+        if (!g_.rows) {
+            kernels_.columns(from, from_stride, to, to_stride, t.rows, t.width, tiles.means.data(), tiles.scales.data(),
+                             tiles.shifts.data());
+        } else if (g_.reduced.back().affine != 0) {
+            kernels_.row(from, to, t.width, tiles.mean, tiles.scale, 0, weight_.data() + t.affine,
+                         bias_.data() + t.affine);
+        } else {
+            const auto at = static_cast<std::size_t>(t.affine);
+            kernels_.row(from, to, t.width, tiles.mean, tiles.scale * weight_[at], bias_[at], nullptr, nullptr);
+        }
+        tiles.y.store(t);
+    }
+
+    void enter(Tiles& tiles, std::int64_t block) {
+        tiles.block = block;
+        if (g_.rows) {
+            const std::int64_t group = g_.place(block, 0).group;
+            tiles.mean = static_cast<double>(call_.outputs[1].as<T>()[group]);
+            tiles.scale = scale(group);
+            return;
+        }
+        tiles.means.clear();
+        tiles.scales.clear();
+        tiles.shifts.clear();
+        const std::int64_t columns = g_.columns_of(block);
+        for (std::int64_t j = 0; j < columns * g_.fold; ++j) {
+            const auto place = g_.place(block, j % columns);
+            tiles.means.push_back(call_.outputs[1].as<T>()[place.group]);
+            tiles.scales.push_back(
+                static_cast<T>(scale(place.group) * weight_[static_cast<std::size_t>(place.affine)]));
+            tiles.shifts.push_back(bias_[static_cast<std::size_t>(place.affine)]);
+        }
+    }
+
+    const graph::Call& call_;
+    const NormAttributes& a_;
+    Ref<Storage> memory_;
+    View y_, x_;
+    NormGeometry g_;
+    const NormKernels& kernels_;
+    const ReduceKernel& statistics_;
+    std::vector<T> weight_, bias_;
+};
+
+}  // namespace
+
+const char* why_not_fast(const graph::Call& c) {
+    const auto& a = c.attrs<NormAttributes>();
+    if (c.outputs[0].count() == 0) return nullptr;
+    const NormGeometry g = norm_geometry(c.outputs[0], a);
+    return g.rows || g.uniform ? nullptr : "weights vary along groups whose elements are not neighbours";
+}
+
+void fast_normalize(const graph::Call& c) {
+    if (c.outputs[0].count() == 0) {  // groups of nothing have statistics of 0
+        for (const View* v : {&c.outputs[1], &c.outputs[2]}) {
+            if (v->count() > 0) std::memset(v->data, 0, static_cast<std::size_t>(v->count() * size_of(v->dtype)));
+        }
+        return;
+    }
+    if (c.outputs[1].dtype == f64) return Forward<double>(c).run();
+    Forward<float>(c).run();
+}
+
+}  // namespace calor::ops

@@ -1,0 +1,153 @@
+// Shape and gradient rules of normalize. With r = 1 / sqrt(variance + epsilon), x' = (x - mean) r, M = mean over the
+// group and c = g weight:
+//   gx      = P(c) = r (c - M(c) - x' M(c x'))         (without M(c) when not centred)
+//   gweight = sum(g x'), gbias = sum(g)
+// P is linear and symmetric in c. For cotangents U of gx, V of gweight, W of gbias, normalize_grad has the gradients
+//   dg = weight P(U) + V x' + W
+//   dweight = sum(g P(U))
+//   dx = P(V g) - r (x' M(U gx) + M(c x') P(U) + M(U x') gx)
+// where dx includes the dependence through mean and variance: these two inputs are but carried along.
+#include "ops/norm/normalize.h"
+
+#include "calor/elementwise.h"
+#include "calor/reduce.h"
+#include "calor/view.h"
+#include "ops/support.h"
+
+namespace calor::ops {
+namespace {
+
+using graph::GradContext;
+
+graph::Specs infer_normalize(const graph::InferContext& c) {
+    const Tensor& x = c.inputs[0];
+    Shape shape = x.shape();
+    for (const std::int64_t a : c.attrs<NormAttributes>().axes) shape[a] = 1;
+    const DType wide = compute_type(x.dtype());
+    return {{x.shape(), x.dtype()}, {shape, wide}, {shape, wide}};
+}
+
+graph::Specs infer_normalize_grad(const graph::InferContext& c) {
+    const auto& a = c.attrs<NormAttributes>();
+    graph::Specs specs{{c.inputs[1].shape(), c.inputs[1].dtype()}};
+    if (a.affine_gradients) {
+        specs.push_back({a.affine, compute_type(c.inputs[1].dtype())});
+        specs.push_back({a.affine, compute_type(c.inputs[1].dtype())});
+    }
+    return specs;
+}
+
+const graph::Implementation grad_implementations[] = {
+    {.name = "lanes", .why_not = why_not_fast, .run = fast_normalize_grad},
+    {.name = "reference", .run = reference_normalize_grad}};
+const graph::Implementation implementations[] = {{.name = "lanes", .why_not = why_not_fast, .run = fast_normalize},
+                                                 {.name = "reference", .run = reference_normalize}};
+
+void normalize_grad_gradient(const GradContext& c);
+
+const graph::Operation normalize_grad_operation{
+    .name = "normalize_grad",
+    .infer = infer_normalize_grad,
+    .gradient = normalize_grad_gradient,
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(grad_implementations); },
+    .format = format_of_input};
+
+/// gx (and gweight, gbias as further results). The cotangent takes the dtype of x.
+Tensor normalize_grad(const Tensor& g, const Tensor& x, const Tensor& mean, const Tensor& variance,
+                      const Tensor& weight, NormAttributes a, const Where& where) {
+    a.weight = weight.defined();
+    a.bias = false;
+    if (!a.weight && !a.affine_gradients) a.affine = {};
+    const Tensor like = g.to(x.dtype(), where);
+    if (!a.weight) return graph::record(normalize_grad_operation, a, {like, x, mean, variance}, where);
+    return graph::record(normalize_grad_operation, a, {like, x, mean, variance, weight}, where);
+}
+
+Tensor scale_of(const Tensor& variance, double epsilon, const Where& where) {
+    return rsqrt(add(variance, epsilon, where), where);
+}
+
+/// a + b where either may be undefined.
+Tensor plus(const Tensor& a, const Tensor& b, const Where& where) {
+    if (!a.defined()) return b;
+    return b.defined() ? add(a, b, where) : a;
+}
+
+void normalize_grad_gradient(const GradContext& c) {
+    const auto& a = c.attrs<NormAttributes>();
+    const Where& at = c.where;
+    const Tensor &g = c.inputs[0], &x = c.inputs[1], &mean_ = c.inputs[2], &variance = c.inputs[3];
+    const Tensor weight = a.weight ? c.inputs[4] : Tensor();
+    const Tensor& u = c.cotangents[0];
+    const Tensor v = a.affine_gradients ? c.cotangents[1] : Tensor(),
+                 w = a.affine_gradients ? c.cotangents[2] : Tensor();
+    NormAttributes plain = a;
+    plain.affine_gradients = false;
+    const auto p = [&](const Tensor& of) { return normalize_grad(of, x, mean_, variance, {}, plain, at); };
+    const auto group_mean = [&](const Tensor& t) { return mean(t, a.axes, true, at); };
+    const Tensor r = scale_of(variance, a.epsilon, at), hat = mul(sub(x, mean_, at), r, at);
+    const Tensor pu = u.defined() ? p(u) : Tensor();
+    if (c.needs[0]) {
+        if (u.defined()) c.grads[0] = a.weight ? mul(weight, pu, at) : pu;
+        if (v.defined()) c.grads[0] = plus(c.grads[0], mul(v, hat, at), at);
+        if (w.defined()) c.grads[0] = plus(c.grads[0], expand(w, x.shape(), at), at);
+    }
+    if (a.weight && c.needs[4] && u.defined()) c.grads[4] = mul(g, pu, at);
+    if (!c.needs[1]) return;
+    if (v.defined()) c.grads[1] = p(mul(v, g, at));
+    if (u.defined()) {
+        const Tensor& gx = c.outputs[0];
+        const Tensor cotangent = a.weight ? mul(g, weight, at) : g;
+        const Tensor first = mul(hat, group_mean(mul(u, gx, at)), at);
+        const Tensor second = mul(group_mean(mul(cotangent, hat, at)), pu, at);
+        const Tensor third = mul(group_mean(mul(u, hat, at)), gx, at);
+        c.grads[1] = plus(c.grads[1], neg(mul(r, add(add(first, second, at), third, at), at), at), at);
+    }
+}
+
+void normalize_gradient(const GradContext& c) {
+    auto a = c.attrs<NormAttributes>();
+    const Tensor &x = c.inputs[0], &mean_ = c.outputs[1], &variance = c.outputs[2];
+    const std::size_t weight_at = 1, bias_at = a.weight ? 2 : 1;
+    if (c.cotangents[0].defined()) {
+        const bool weight_needed = a.weight && c.needs[weight_at], bias_needed = a.bias && c.needs[bias_at];
+        const Tensor weight = a.weight ? c.inputs[weight_at] : Tensor();
+        const bool bias = a.bias;
+        a.affine_gradients = weight_needed || bias_needed;
+        const Tensor gx = normalize_grad(c.cotangents[0], x, mean_, variance, weight, a, c.where);
+        if (c.needs[0]) c.grads[0] = gx;
+        if (weight_needed) c.grads[weight_at] = graph::result(gx, 1);
+        if (bias && bias_needed) c.grads[bias_at] = graph::result(gx, 2);
+    }
+    if (!c.needs[0]) return;
+    double count = 1;
+    for (const std::int64_t axis : a.axes) count *= static_cast<double>(x.shape()[axis]);
+    if (c.cotangents[1].defined() && a.centred) {
+        c.grads[0] = plus(c.grads[0], expand(div(c.cotangents[1], count, c.where), x.shape(), c.where), c.where);
+    }
+    if (c.cotangents[2].defined()) {
+        const Tensor slope = mul(sub(x, mean_, c.where), 2 / count, c.where);
+        c.grads[0] = plus(c.grads[0], mul(c.cotangents[2], slope, c.where), c.where);
+    }
+}
+
+const graph::Operation normalize_operation{
+    .name = "normalize",
+    .infer = infer_normalize,
+    .gradient = normalize_gradient,
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(implementations); },
+    .format = format_of_input};
+
+}  // namespace
+
+Tensor normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, NormAttributes a, const Where& where) {
+    a.weight = weight.defined();
+    a.bias = bias.defined();
+    if (a.weight || a.bias) a.affine = (a.weight ? weight : bias).shape();
+    std::vector<Tensor> inputs{x};
+    if (a.weight) inputs.push_back(weight);
+    if (a.bias) inputs.push_back(bias);
+    return graph::record(normalize_operation, a, inputs, where);
+}
+
+}  // namespace calor::ops

@@ -1,0 +1,32 @@
+// normalize: the operation behind every norm. Groups are the elements that differ only along `axes`; weight and bias
+// have the rank of x and size 1 where they repeat.
+//   normalize       x, [weight], [bias] -> y, mean, variance (axes of size 1)
+//   normalize_grad  g, x, mean, variance, [weight] -> gx, [gweight, gbias]
+#pragma once
+
+#include "graph/operation.h"
+
+namespace calor::ops {
+
+struct NormAttributes {
+    Axes axes = {};  ///< sorted, in range
+    double epsilon = 1e-5;
+    bool centred = true;                ///< false: the mean is taken for 0
+    bool weight = false, bias = false;  ///< which inputs there are
+    Shape affine = {};                  ///< their shape; of the gradients when `affine_gradients`
+    bool affine_gradients = false;      ///< normalize_grad: results gweight and gbias exist
+    friend bool operator==(const NormAttributes&, const NormAttributes&) = default;
+};
+
+/// Records normalize.
+Tensor normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, NormAttributes attributes,
+                 const Where& where);
+
+// Implementations.
+const char* why_not_fast(const graph::Call& c);
+void fast_normalize(const graph::Call& c);
+void fast_normalize_grad(const graph::Call& c);
+void reference_normalize(const graph::Call& c);
+void reference_normalize_grad(const graph::Call& c);
+
+}  // namespace calor::ops
