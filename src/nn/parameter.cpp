@@ -36,6 +36,11 @@ const Tensor& StateHolder::value(const Where& where) const {
     return cell_->value();
 }
 
+const Tensor& StateHolder::optional() const {
+    static const Tensor none;
+    return cell_ ? cell_->value() : none;
+}
+
 StateHolder::StateHolder(StateCell::Kind kind, const Tensor& value, bool trainable, const Where& where) {
     if (!value.defined()) fail("tensor/undefined", "parameter", where, {{"argument", "the initial value"}});
     if (kind == StateCell::Kind::parameter && !is_floating(value.dtype())) {

@@ -37,6 +37,8 @@ public:
     bool defined() const { return cell_ != nullptr; }
     /// Throws ValueError [tensor/undefined].
     const Tensor& value(const Where& where = Where::current()) const;
+    /// The value, or an undefined tensor: for operations that take an optional one.
+    const Tensor& optional() const;
     operator const Tensor&() const { return value(); }  // NOLINT: a parameter is a tensor with a place
     const Shape& shape() const { return value().shape(); }
     DType dtype() const { return value().dtype(); }
