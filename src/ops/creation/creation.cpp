@@ -17,8 +17,15 @@ Tensor zeros(const Shape& shape, DType dtype, const Where& where) {
 Tensor ones(const Shape& shape, DType dtype, const Where& where) {
     return dtype == boolean ? full(shape, true, dtype, where) : full(shape, 1, dtype, where);
 }
-Tensor zeros_like(const Tensor& other, const Where& where) { return zeros(other.shape(where), other.dtype(where), where); }
-Tensor ones_like(const Tensor& other, const Where& where) { return ones(other.shape(where), other.dtype(where), where); }
+Tensor full_like(const Tensor& other, Scalar value, const Where& where) {
+    return full(other.shape(where), value, other.dtype(where), where);
+}
+Tensor zeros_like(const Tensor& other, const Where& where) {
+    return zeros(other.shape(where), other.dtype(where), where);
+}
+Tensor ones_like(const Tensor& other, const Where& where) {
+    return ones(other.shape(where), other.dtype(where), where);
+}
 
 Tensor graph::GradContext::cotangent(std::size_t output) const {
     if (cotangents[output].defined()) return cotangents[output];
