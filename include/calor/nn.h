@@ -9,5 +9,6 @@
 #include "calor/nn/linear.h"
 #include "calor/nn/loss.h"
 #include "calor/nn/module.h"
+#include "calor/nn/norm.h"
 #include "calor/nn/parameter.h"
 #include "calor/nn/sequential.h"
