@@ -18,6 +18,7 @@
 #include "calor/nn.h"
 #include "calor/norm.h"
 #include "calor/optim.h"
+#include "calor/pool.h"
 #include "calor/print.h"
 #include "calor/random.h"
 #include "calor/reduce.h"

@@ -59,15 +59,15 @@ void convert_view(const View& from, const View& to) {
                       });
 }
 
-Widened::Widened(const graph::Call& call, const View& view) : view_(view) {
-    if (size_of(wide_type(view.dtype)) == size_of(view.dtype)) return;
+Widened::Widened(const graph::Call& call, const View& view, DType wide) : view_(view) {
+    if (size_of(wide) == size_of(view.dtype)) return;
     shape_ = *view.shape;
     for (std::int64_t a = 0; a < view.rank(); ++a) {
         if (view.stride(a) == 0) shape_[a] = std::min<std::int64_t>(shape_[a], 1);
     }
     strides_ = contiguous_strides(shape_);
-    copy_ = graph::scratch(call, numel(shape_) * size_of(wide_type(view.dtype)));
-    View source = view, target{copy_->data, wide_type(view.dtype), &shape_, &strides_};
+    copy_ = graph::scratch(call, numel(shape_) * size_of(wide));
+    View source = view, target{copy_->data, wide, &shape_, &strides_};
     source.shape = &shape_;
     convert_view(source, target);
     for (std::int64_t a = 0; a < view.rank(); ++a) {
@@ -91,8 +91,7 @@ WidenedVector::WidenedVector(const graph::Call& call, const View* vector) {
     data_ = copy_->data;
 }
 
-WidenedResult::WidenedResult(const graph::Call& call, const View& view) : result_(view), view_(view) {
-    const DType wide = wide_type(view.dtype);
+WidenedResult::WidenedResult(const graph::Call& call, const View& view, DType wide) : result_(view), view_(view) {
     if (size_of(wide) == size_of(view.dtype)) return;
     copy_ = graph::scratch(call, view.count() * size_of(wide));
     view_.data = copy_->data;

@@ -12,10 +12,12 @@ DType wide_type(DType dtype);
 /// Copies a view to another of the same shape, converting.
 void convert_view(const View& from, const View& to);
 
-/// An input in its wide type. Axes of stride 0 stay so.
+/// An input in a wider type. Axes of stride 0 stay so.
 class Widened {
 public:
-    Widened(const graph::Call& call, const View& view);
+    Widened(const graph::Call& call, const View& view) : Widened(call, view, wide_type(view.dtype)) {}
+    /// `wide` is at least as wide as the view's dtype; of the same width it stays as it is.
+    Widened(const graph::Call& call, const View& view, DType wide);
     Widened(const Widened&) = delete;
     Widened& operator=(const Widened&) = delete;
     const View& view() const { return view_; }
@@ -41,7 +43,8 @@ private:
 /// A dense output in its wide type: compute into view(), then narrow().
 class WidenedResult {
 public:
-    WidenedResult(const graph::Call& call, const View& view);
+    WidenedResult(const graph::Call& call, const View& view) : WidenedResult(call, view, wide_type(view.dtype)) {}
+    WidenedResult(const graph::Call& call, const View& view, DType wide);
     const View& view() const { return view_; }
     void narrow() const;
 

@@ -1,0 +1,196 @@
+// Pooling: checks, shape and gradient rules, public functions.
+#include "calor/pool.h"
+
+#include <fmt/format.h>
+
+#include "ops/pool/pool.h"
+
+namespace calor::ops::pool {
+namespace {
+
+using graph::Call;
+using graph::GradContext;
+using graph::InferContext;
+using graph::Specs;
+
+Shape joined(const Shape& outer, const Dims& spatial) {
+    Shape shape{outer[0], outer[1]};
+    for (const std::int64_t s : spatial) shape.push_back(s);
+    return shape;
+}
+
+/// Shapes follow from the attributes, which the public functions have checked; gradients come from the rules below.
+Specs infer_to_positions(const InferContext& c) {
+    const auto& a = c.attrs<Attributes>();
+    Specs specs{{joined(c.inputs[0].shape(), a.positions), c.inputs[0].dtype()}};
+    if (a.taps) specs.push_back({specs[0].shape, tap_dtype(a.window)});
+    return specs;
+}
+Specs infer_to_sizes(const InferContext& c) {
+    return {{joined(c.inputs[0].shape(), c.attrs<Attributes>().sizes), c.inputs[0].dtype()}};
+}
+Specs infer_indices(const InferContext& c) { return {{c.inputs[0].shape(), i64}}; }
+
+bool channels_last(const View& v) { return v.size(1) > 1 && v.stride(1) == 1 && v.count() > 0; }
+/// Results lie as the saved taps do, else as the input.
+graph::Format format(const Call& call) {
+    return channels_last(call.inputs.back()) ? graph::Format::channels_last : graph::Format::plain;
+}
+
+template <Kind kind> std::span<const graph::Implementation> implementations(DeviceKind) {
+    static const graph::Implementation list[] = {
+        {.name = "pool_loops", .run = [](const Call& call) { run_loops(kind, call); }},
+        {.name = "reference", .run = [](const Call& call) { run_reference(kind, call); }}};
+    return list;
+}
+
+void max_gradient(const GradContext& c);
+void max_grad_gradient(const GradContext& c);
+void max_take_gradient(const GradContext& c);
+void average_gradient(const GradContext& c);
+void average_grad_gradient(const GradContext& c);
+
+const graph::Operation max_operation{.name = "max_pool",
+                                     .infer = infer_to_positions,
+                                     .gradient = max_gradient,
+                                     .implementations = implementations<Kind::max>,
+                                     .format = format};
+const graph::Operation max_grad_operation{.name = "max_pool_grad",
+                                          .traits = graph::linear,
+                                          .infer = infer_to_sizes,
+                                          .gradient = max_grad_gradient,
+                                          .implementations = implementations<Kind::max_grad>,
+                                          .format = format};
+const graph::Operation max_take_operation{.name = "max_pool_take",
+                                          .traits = graph::linear,
+                                          .infer = infer_to_positions,
+                                          .gradient = max_take_gradient,
+                                          .implementations = implementations<Kind::max_take>,
+                                          .format = format};
+const graph::Operation average_operation{.name = "avg_pool",
+                                         .traits = graph::linear,
+                                         .infer = infer_to_positions,
+                                         .gradient = average_gradient,
+                                         .implementations = implementations<Kind::average>,
+                                         .format = format};
+const graph::Operation average_grad_operation{.name = "avg_pool_grad",
+                                              .traits = graph::linear,
+                                              .infer = infer_to_sizes,
+                                              .gradient = average_grad_gradient,
+                                              .implementations = implementations<Kind::average_grad>,
+                                              .format = format};
+const graph::Operation indices_operation{.name = "pool_indices",
+                                         .infer = infer_indices,
+                                         .implementations = implementations<Kind::indices>,
+                                         .format = format};
+
+void max_gradient(const GradContext& c) {
+    Attributes a = c.attrs<Attributes>();
+    a.taps = false;
+    c.grads[0] = graph::record(max_grad_operation, a, {c.cotangent(), c.outputs[1]}, c.where);
+}
+void max_grad_gradient(const GradContext& c) {
+    c.grads[0] = graph::record(max_take_operation, c.attributes, {c.cotangent(), c.inputs[1]}, c.where);
+}
+void max_take_gradient(const GradContext& c) {
+    c.grads[0] = graph::record(max_grad_operation, c.attributes, {c.cotangent(), c.inputs[1]}, c.where);
+}
+void average_gradient(const GradContext& c) {
+    c.grads[0] = graph::record(average_grad_operation, c.attributes, {c.cotangent()}, c.where);
+}
+void average_grad_gradient(const GradContext& c) {
+    c.grads[0] = graph::record(average_operation, c.attributes, {c.cotangent()}, c.where);
+}
+
+/// Positions along an axis. Throws [pool/padding], [pool/kernel-too-large].
+std::int64_t positions(std::string_view operation, const Window& w, std::int64_t a, std::int64_t size, bool ceil_mode,
+                       const Tensor& x, const Where& where) {
+    const std::int64_t extent = window_extent(w, a, where), most = std::max(w.pad_low[a], w.pad_high[a]);
+    if (most >= extent) {
+        fail("pool/padding", operation, where, {{"padding", most}, {"axis", a}, {"extent", extent}}, describe(x));
+    }
+    std::int64_t count = window_positions(w, a, size, where);
+    if (ceil_mode) {
+        const std::int64_t room = size + w.pad_low[a] + w.pad_high[a] - extent, s = w.stride[a];
+        count = room >= 0 ? room / s + (room % s != 0) + 1 : (-room < s ? 1 : 0);
+        if (count > 0 && (count - 1) * s >= size + w.pad_low[a]) --count;
+    }
+    if (count < 1) {
+        fail("pool/kernel-too-large", operation, where,
+             {{"extent", extent},
+              {"axis", a},
+              {"padded", size + w.pad_low[a] + w.pad_high[a]},
+              {"size", size},
+              {"low", w.pad_low[a]},
+              {"high", w.pad_high[a]}},
+             describe(x));
+    }
+    return count;
+}
+
+template <class Options>
+Attributes resolve(std::string_view operation, const Tensor& x, const Options& o, const Where& where) {
+    check_defined(operation, x, "the input", where);
+    if (x.rank() < 3) fail("pool/rank", operation, where, {{"got", x.rank()}}, describe(x));
+    Attributes a;
+    a.sizes = Dims(std::span(x.shape().data() + 2, x.shape().size() - 2));
+    const Dims kernel = per_axis(operation, "kernel", o.kernel, a.sizes.rank(), 0, where);
+    const PerAxis stride = o.stride.given() ? o.stride : PerAxis(kernel);
+    a.window = resolve_window(operation, kernel, {stride, o.dilation, o.padding}, a.sizes, where);
+    for (std::int64_t i = 0; i < kernel.rank(); ++i) {
+        a.positions.push_back(positions(operation, a.window, i, a.sizes[i], o.ceil_mode, x, where));
+    }
+    std::int64_t taps = 1;
+    for (const std::int64_t k : kernel) taps = checked_multiply(taps, k, where);
+    if (taps >= INT32_MAX) {
+        fail("value/option", operation, where,
+             {{"option", "kernel"},
+              {"got", kernel},
+              {"expected", "fewer than 2^31 - 1 taps"},
+              {"help", "use a reduction such as mean()"}});
+    }
+    return a;
+}
+
+}  // namespace
+
+std::int64_t tap_count(const Window& window) {
+    std::int64_t taps = 1;
+    for (const std::int64_t k : window.kernel) taps *= k;
+    return taps;
+}
+
+DType tap_dtype(const Window& window) { return tap_count(window) <= 255 ? u8 : i32; }
+
+}  // namespace calor::ops::pool
+
+namespace calor {
+
+using namespace ops::pool;  // NOLINT: the file implements this family
+
+Tensor max_pool(const Tensor& x, const MaxPoolOptions& options, const Where& where) {
+    Attributes a = resolve("max_pool", x, options, where);
+    a.taps = x.tracked() && grad_enabled();
+    return graph::record(max_operation, std::move(a), {x}, where);
+}
+
+MaxPoolResult max_pool_with_indices(const Tensor& x, const MaxPoolOptions& options, const Where& where) {
+    Attributes a = resolve("max_pool_with_indices", x, options, where);
+    a.taps = true;
+    const Tensor values = graph::record(max_operation, a, {x}, where);
+    return {values, graph::record(indices_operation, a, {graph::result(values, 1)}, where)};
+}
+
+Tensor avg_pool(const Tensor& x, const AvgPoolOptions& options, const Where& where) {
+    Attributes a = resolve("avg_pool", x, options, where);
+    ops::check_option("avg_pool", "divisor", options.divisor, 0, where);
+    if (!is_floating(x.dtype())) {
+        fail("dtype/unsupported", "avg_pool", where,
+             {{"argument", "the input"}, {"got", x.dtype()}, {"expected", "a floating dtype"}}, describe(x));
+    }
+    a.count_padding = options.count_include_pad;
+    a.divisor = options.divisor;
+    return graph::record(average_operation, std::move(a), {x}, where);
+}
+
+}  // namespace calor
