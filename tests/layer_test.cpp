@@ -118,6 +118,20 @@ TEST(ConvTranspose, AnyNumberOfAxes) {
     expect_error("value/count", [] { nn::ConvTranspose{{.in = 1, .out = 1, .kernel = 3}}; });
 }
 
+TEST(Pool, IsTheFunction) {
+    const Tensor x = random_tensor({2, 3, 6, 4}, 1);
+    expect_equal(nn::MaxPool{{.kernel = {2, 2}}}(x), max_pool(x, {.kernel = {2, 2}}));
+    EXPECT_EQ(nn::MaxPool{{.kernel = 2}}(x).shape(), (Shape{2, 3, 3, 2}));
+    expect_equal(nn::AvgPool{{.kernel = {3, 2}, .stride = 1}}(x), avg_pool(x, {.kernel = {3, 2}, .stride = 1}));
+    expect_error("value/count", [] { nn::MaxPool{{}}; });
+    expect_error("value/option", [] { nn::MaxPool{{.kernel = {2, 0}}}; });
+    expect_error("value/option", [] { nn::MaxPool{{.kernel = 2, .stride = 0}}; });
+    expect_error("value/option", [] { nn::MaxPool{{.kernel = 2, .dilation = {1, -1}}}; });
+    expect_error("value/count", [] { nn::AvgPool{{}}; });
+    expect_error("value/option", [] { nn::AvgPool{{.kernel = -1}}; });
+    expect_error("value/count", [&] { (void)nn::MaxPool{{.kernel = {2, 2, 2}}}(x); });
+}
+
 TEST(Dropout, DropsAndScales) {
     nn::Dropout layer{{.p = 0.25}};
     const Tensor x = ones({100, 100}).requires_grad();
@@ -203,6 +217,35 @@ TEST(Activations, AreTheFunctions) {
     expect_equal(nn::Softmax{.axis = -1}(x), softmax(x, -1));
     expect_equal(nn::LogSoftmax{}(x), log_softmax(x, 1));
     expect_equal(nn::Flatten{}(x), reshape(x, {2, 12}));
+}
+
+struct Classifier {
+    nn::Conv conv{{.in = 1, .out = 8, .kernel = {3, 3}, .padding = same}};
+    nn::Linear head{{.in = 8 * 4 * 4, .out = 4}};
+    CALOR_FIELDS(conv, head)
+
+    Tensor operator()(const Tensor& images) const {
+        auto features = max_pool(relu(conv(images)), {.kernel = {2, 2}});
+        return head(flatten(features, 1));
+    }
+};
+
+TEST(Training, OverfitsAFewImages) {
+    manual_seed(0);
+    Classifier net;
+    EXPECT_EQ(state_names(net), (std::vector<std::string>{"conv.weight", "conv.bias", "head.weight", "head.bias"}));
+    const Tensor images = random_tensor({8, 1, 8, 8}, 1).to(f32),
+                 labels = tensor<std::uint8_t>({0, 1, 2, 3, 3, 2, 1, 0});
+    optim::AdamW optimizer{nn::parameters(net), {.learning_rate = 1e-2}};
+    float first = 0, last = 0;
+    for (int i = 0; i < 40; ++i) {
+        const Tensor loss = nn::cross_entropy(net(images), labels);
+        optimizer.step(backward(loss));
+        last = loss.item<float>();
+        if (i == 0) first = last;
+    }
+    EXPECT_NEAR(first, std::log(4.0), 0.5);
+    EXPECT_LT(last, 0.05F);
 }
 
 struct Xor {

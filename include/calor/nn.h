@@ -11,4 +11,5 @@
 #include "calor/nn/module.h"
 #include "calor/nn/norm.h"
 #include "calor/nn/parameter.h"
+#include "calor/nn/pool.h"
 #include "calor/nn/sequential.h"
