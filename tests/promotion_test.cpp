@@ -80,6 +80,8 @@ TEST(Promotion, NumbersNeverWiden) {
         EXPECT_EQ((x + 1).dtype(), t == ca::boolean ? ca::i64 : t);
         EXPECT_EQ((1.5 * x).dtype(), ca::is_floating(t) ? t : ca::f32);
     }
+    EXPECT_EQ((-ca::Operand(3)).item<std::int64_t>(), -3);
+    EXPECT_EQ(ca::add(true, false).dtype(), ca::boolean);
     EXPECT_EQ(ca::add(1, 2).dtype(), ca::i64);
     EXPECT_EQ(ca::add(1, 2.5).dtype(), ca::f32);
     EXPECT_EQ(ca::where(ca::ones({1}, ca::boolean), true, false).dtype(), ca::boolean);

@@ -165,6 +165,6 @@ inline Tensor operator+(const Operand& a, const Operand& b) { return add(a, b, a
 inline Tensor operator-(const Operand& a, const Operand& b) { return sub(a, b, a.where()); }
 inline Tensor operator*(const Operand& a, const Operand& b) { return mul(a, b, a.where()); }
 inline Tensor operator/(const Operand& a, const Operand& b) { return div(a, b, a.where()); }
-inline Tensor operator-(const Operand& a) { return neg(a.tensor(), a.where()); }
+inline Tensor operator-(const Operand& a) { return a.is_tensor() ? neg(a.tensor(), a.where()) : sub(0, a, a.where()); }
 
 }  // namespace calor

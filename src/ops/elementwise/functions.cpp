@@ -18,6 +18,12 @@ DType common(std::string_view operation, const Operand& a, const Operand& b, con
     return ops::common_dtype(operation, operands, where);
 }
 
+/// Whether an operand is a bool tensor or number.
+bool is_truth(const Operand& o) {
+    if (!o.is_tensor()) return o.scalar().kind() == Scalar::Kind::boolean;
+    return o.tensor().defined() && graph::value_of(o.tensor()).dtype == boolean;
+}
+
 /// Whether the exponent is the number 2 and the square has the dtype of the power.
 bool squares(const Operand& a, const Operand& b) {
     if (!a.is_tensor() || b.is_tensor() || !a.tensor().defined() || b.scalar().floating() != 2) return false;
@@ -31,11 +37,11 @@ bool exact(const std::optional<Scalar>& bound) { return !bound || std::abs(bound
 }  // namespace
 
 Tensor add(const Operand& a, const Operand& b, const Where& where) {
-    if (common("add", a, b, where) == boolean) return logical_or(a, b, where);
+    if (is_truth(a) && is_truth(b)) return logical_or(a, b, where);
     return apply(operation_of<"add">(), a, b, where);
 }
 Tensor mul(const Operand& a, const Operand& b, const Where& where) {
-    if (common("mul", a, b, where) == boolean) return logical_and(a, b, where);
+    if (is_truth(a) && is_truth(b)) return logical_and(a, b, where);
     return apply(operation_of<"mul">(), a, b, where);
 }
 Tensor pow(const Operand& a, const Operand& b, const Where& where) {
@@ -58,12 +64,9 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> h
                   {"help", "leave a bound out when there is none"}});
         }
     }
-    const Operand bounds[] = {low ? Operand(low->floating()) : Operand(0),
-                              high ? Operand(high->floating()) : Operand(0)};
-    const auto lifts = [](const std::optional<Scalar>& s) { return s && s->kind() == Scalar::Kind::floating; };
-    const Operand tensor(x, where);
-    const Operand number = lifts(low) ? bounds[0] : lifts(high) ? bounds[1] : Operand(0);
-    const DType dtype = common("clamp", tensor, number, where);
+    const bool lifts =
+        (low && low->kind() == Scalar::Kind::floating) || (high && high->kind() == Scalar::Kind::floating);
+    const DType dtype = common("clamp", Operand(x, where), lifts ? Operand(0.0) : Operand(0), where);
     const bool integral = !is_floating(dtype);
     Tensor lowest, highest;  // of integers: also a check that they fit
     if (integral && low) lowest = scalar(*low, dtype, where);
@@ -78,9 +81,10 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> h
 }
 
 Tensor polygamma(std::int64_t n, const Tensor& x, const Where& where) {
-    if (n < 0)
+    if (n < 0) {
         fail("value/option", "polygamma", where,
              {{"option", "n"}, {"got", n}, {"expected", "at least 0"}, {"help", "n counts derivatives of digamma"}});
+    }
     if (n == 0) return digamma(x, where);
     if (n == 1) return trigamma(x, where);
     return apply(operation_of<"polygamma">(), x, where, {{static_cast<double>(n)}});
