@@ -112,20 +112,25 @@ void copy_rows(const Plan& plan, const std::byte* from, std::byte* to, std::int6
     });
 }
 
-constexpr std::int64_t block = 32;
+/// Edge of a square block: at least a cache line of either side.
+template <class T> constexpr std::int64_t block = sizeof(T) < 4 ? 64 : 32;
 
-/// One block of a transposition: rows along the source's dense axis, columns along the target's.
+/// One block of a transposition: rows along the source's dense axis, columns along the target's. It goes through a
+/// buffer, so that each cache line of source and target is walked once, in one go: lines a power of two apart would
+/// evict each other.
 template <class T>
-void copy_block(const std::byte* from, std::int64_t from_column, std::byte* to, std::int64_t to_row, std::int64_t rows,
-                std::int64_t columns, std::int64_t from_row, std::int64_t to_column) {
+void copy_block(const std::byte* from, std::int64_t from_row, std::int64_t from_column, std::byte* to,
+                std::int64_t to_row, std::int64_t to_column, std::int64_t rows, std::int64_t columns) {
+    constexpr std::int64_t width = block<T> + 1;
+    constexpr auto size = static_cast<std::int64_t>(sizeof(T));
+    T buffer[block<T> * width], line[block<T>];
+    for (std::int64_t c = 0; c < columns; ++c) {
+        copy_row(reinterpret_cast<std::byte*>(buffer + c * width), 1, from + c * from_column * size, from_row, size,
+                 rows);
+    }
     for (std::int64_t r = 0; r < rows; ++r) {
-        const std::byte* in = from + r * from_row * static_cast<std::int64_t>(sizeof(T));
-        std::byte* out = to + r * to_row * static_cast<std::int64_t>(sizeof(T));
-        for (std::int64_t c = 0; c < columns; ++c) {
-            T value;
-            std::memcpy(&value, in + c * from_column * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
-            std::memcpy(out + c * to_column * static_cast<std::int64_t>(sizeof(T)), &value, sizeof(T));
-        }
+        for (std::int64_t c = 0; c < columns; ++c) line[c] = buffer[c * width + r];
+        copy_row(to + r * to_row * size, to_column, reinterpret_cast<const std::byte*>(line), 1, size, columns);
     }
 }
 
@@ -137,21 +142,21 @@ template <class T> void copy_blocks(Plan plan, std::int64_t dense, const std::by
     plan.sizes.erase(last);
     plan.from.erase(last);
     plan.to.erase(last);
-    plan.sizes[dense] = (rows + block - 1) / block;  // the walk goes over blocks of rows
-    plan.from[dense] = from_row * block;
-    plan.to[dense] = to_row * block;
+    plan.sizes[dense] = (rows + block<T> - 1) / block<T>;  // the walk goes over blocks of rows
+    plan.from[dense] = from_row * block<T>;
+    plan.to[dense] = to_row * block<T>;
     std::int64_t units = 1;
     for (const std::int64_t size : plan.sizes) units *= size;
     constexpr auto size = static_cast<std::int64_t>(sizeof(T));
-    cpu::parallel_for(units, std::max<std::int64_t>(1, row_piece / (block * columns)),
+    cpu::parallel_for(units, std::max<std::int64_t>(1, row_piece / (block<T> * columns)),
                       [&](std::int64_t begin, std::int64_t end) {
                           Walk walk(plan, last, begin);
                           for (std::int64_t unit = begin; unit < end; ++unit, walk.next()) {
-                              const std::int64_t height = std::min(block, rows - walk.index[dense] * block);
-                              for (std::int64_t c = 0; c < columns; c += block) {
-                                  copy_block<T>(from + (walk.from + c * from_column) * size, from_column,
-                                                to + (walk.to + c * to_column) * size, to_row, height,
-                                                std::min(block, columns - c), from_row, to_column);
+                              const std::int64_t height = std::min(block<T>, rows - walk.index[dense] * block<T>);
+                              for (std::int64_t c = 0; c < columns; c += block<T>) {
+                                  copy_block<T>(from + (walk.from + c * from_column) * size, from_row, from_column,
+                                                to + (walk.to + c * to_column) * size, to_row, to_column, height,
+                                                std::min(block<T>, columns - c));
                               }
                           }
                       });
