@@ -10,5 +10,10 @@ function(calor_compile_options target)
     target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -fno-math-errno -ffp-contract=off)
     target_compile_definitions(
         ${target} PRIVATE $<$<BOOL:${CALOR_OPENMP}>:CALOR_OPENMP=1> $<$<BOOL:${CALOR_ONEDNN}>:CALOR_ONEDNN=1>)
+    if(CALOR_SANITIZE MATCHES "thread")  # fewer instruction sets: sanitized code compiles slowly
+        target_compile_definitions(${target} PRIVATE "HWY_BROKEN_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX2|HWY_AVX3|HWY_AVX3_DL)")
+    elseif(CALOR_SANITIZE)
+        target_compile_definitions(${target} PRIVATE "HWY_BROKEN_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3|HWY_AVX3_DL)")
+    endif()
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
 endfunction()

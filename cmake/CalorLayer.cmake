@@ -17,6 +17,10 @@ function(calor_layer name)
     calor_compile_options(${target})
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include)
     target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} ${arg_HEADER_LIBRARIES})
+    if(CALOR_SANITIZE MATCHES "address" AND "hwy::hwy" IN_LIST arg_LIBRARIES)
+        # Every vector operation is an inlined function with temporaries: their scopes take minutes to instrument.
+        target_compile_options(${target} PRIVATE -fno-sanitize-address-use-after-scope)
+    endif()
 
     set(below "")
     foreach(lower IN LISTS arg_DEPENDS)
