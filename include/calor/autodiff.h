@@ -1,5 +1,5 @@
-// Gradients: backward() for training loops, grad(), vjp() and jvp() as functions of functions, checkpointing, custom rules.
-// Every operation's gradient is itself made of operations, so gradients of any order exist.
+// Gradients: backward() for training loops, grad(), vjp() and jvp() as functions of functions, checkpointing, custom
+// rules. Every operation's gradient is itself made of operations, so gradients of any order exist.
 #pragma once
 
 #include <functional>
@@ -68,8 +68,8 @@ struct VjpResult {
 };
 VjpResult vjp(const TensorsFunction& f, const std::vector<Tensor>& inputs, const Where& where = Where::current());
 
-/// Outputs of f and J v for tangents v of the inputs. Computed as the derivative of the (linear) pullback, so every operation
-/// that has a gradient has this too.
+/// Outputs of f and J v for tangents v of the inputs. Computed as the derivative of the (linear) pullback, so every
+/// operation that has a gradient has this too.
 struct JvpResult {
     std::vector<Tensor> outputs, tangents;
 };
@@ -82,14 +82,14 @@ struct CustomContext {
     const std::vector<Tensor>& outputs;
     const std::vector<Tensor>& cotangents;
 };
-/// Results of `forward` (which may use any operation, without history) with a gradient of the user's own. `backward` returns one
-/// tensor an input; undefined ones mean zero. It may be differentiated again if it is made of operations.
+/// Results of `forward` (which may use any operation, without history) with a gradient of the user's own. `backward`
+/// returns one tensor an input; undefined ones mean zero. It may be differentiated again if it is made of operations.
 std::vector<Tensor> custom(const std::vector<Tensor>& inputs, const TensorsFunction& forward,
                            const std::function<std::vector<Tensor>(const CustomContext&)>& backward,
                            const Where& where = Where::current());
 
-/// f(inputs) without keeping its intermediate values: the backward pass runs f again. Gradients also reach tracked tensors
-/// that f captures.
+/// f(inputs) without keeping its intermediate values: the backward pass runs f again, with the same numbers from the
+/// default generator. Gradients also reach tracked tensors that f captures.
 std::vector<Tensor> checkpoint(const TensorsFunction& f, const std::vector<Tensor>& inputs,
                                const Where& where = Where::current());
 
