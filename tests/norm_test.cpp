@@ -309,7 +309,12 @@ TEST(BatchNorm, InferenceUsesGivenStatistics) {
     const Shape spread{1, 4, 1, 1};
     const auto at = [&](const Tensor& t) { return ca::reshape(t, spread); };
     const Tensor expected = (x - at(mean)) / ca::sqrt(at(variance) + 1e-5) * at(w) + at(b);
-    expect_close(ca::batch_norm_inference(x, mean, variance, w, b), expected, 1e-12, "f64");
+    for (const char* disabled : {"", "lanes"}) {
+        setenv("CALOR_DISABLE", disabled, 1);
+        for (const auto& [layout, t] : layouts(x))
+            expect_close(ca::batch_norm_inference(t, mean, variance, w, b), expected, 1e-12, layout);
+    }
+    unsetenv("CALOR_DISABLE");
     const auto narrow = [](const Tensor& t) { return t.to(ca::f32); };
     const Tensor y = ca::batch_norm_inference(x.to(ca::bf16), narrow(mean), narrow(variance), narrow(w), narrow(b));
     EXPECT_EQ(y.dtype(), ca::bf16);

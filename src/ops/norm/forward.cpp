@@ -1,5 +1,6 @@
 // normalize on the CPU. Many small groups: each is read twice while it is in the cache. Else a pass for the statistics
 // of all groups and one over the elements.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -21,38 +22,30 @@ public:
           statistics_(
               *find_reduce_kernel(a_.centred ? Reduction::var : Reduction::norm, dtype_of<T>, a_.centred ? 0 : 2)) {
         const Strides affine = affine_strides(y_, a_.affine);
-        if (a_.weight) weight_ = dense_array<T>(c.inputs[1], affine);
-        if (a_.bias) bias_ = dense_array<T>(c.inputs[a_.weight ? 2 : 1], affine);
+        const std::size_t weight_at = a_.given ? 3 : 1, bias_at = weight_at + (a_.weight ? 1 : 0);
+        if (a_.weight) weight_ = dense_array<T>(c.inputs[weight_at], affine);
+        if (a_.bias) bias_ = dense_array<T>(c.inputs[bias_at], affine);
         if (weight_.empty()) weight_.assign(bias_.empty() ? 1 : bias_.size(), T(1));
         if (bias_.empty()) bias_.assign(weight_.size(), T(0));
+        mean_.resize(static_cast<std::size_t>(g_.groups));
+        scale_.resize(static_cast<std::size_t>(g_.groups));
     }
 
     void run() {
         const std::int64_t elements = g_.elements_per_block();
-        if (g_.rows && g_.blocks >= norm_many_blocks && elements <= norm_cached_elements) {
-            cpu::parallel_for(g_.blocks, std::max<std::int64_t>(1, norm_thread_elements / elements),
-                              [&](std::int64_t begin, std::int64_t end) {
-                                  Tiles tiles(*this);
-                                  for (std::int64_t b = begin; b < end; ++b) {
-                                      measure(tiles, b);
-                                      for (std::int64_t p = 0; p < g_.pieces; ++p) apply(tiles, b, p);
-                                  }
-                              });
-            return;
+        if (a_.given) {
+            take_given();
+        } else if (g_.rows && g_.blocks >= norm_many_blocks && elements <= norm_cached_elements) {
+            return run_by_group(elements);
+        } else {
+            measure_all();
         }
-        Shape groups = *call_.outputs[1].shape;
-        reduce(x_, a_.axes, contiguous_strides(groups), statistics_, false,
-               [&](const void* states, std::int64_t n, std::int64_t offset, std::int64_t stride) {
-                   for (std::int64_t i = 0; i < n; ++i) {
-                       keep(static_cast<const std::byte*>(states) + i * statistics_.state_bytes, offset + i * stride);
-                   }
-               });
         const std::int64_t tile = std::max<std::int64_t>(1, elements / g_.pieces);
-        cpu::parallel_for(g_.blocks * g_.pieces, std::max<std::int64_t>(1, norm_thread_elements / tile),
-                          [&](std::int64_t begin, std::int64_t end) {
-                              Tiles tiles(*this);
-                              for (std::int64_t i = begin; i < end; ++i) apply(tiles, i / g_.pieces, i % g_.pieces);
-                          });
+        const std::int64_t grain = std::max<std::int64_t>(1, norm_thread_elements / tile);
+        cpu::parallel_for(g_.blocks * g_.pieces, grain, [&](std::int64_t begin, std::int64_t end) {
+            Tiles tiles(*this);
+            for (std::int64_t i = begin; i < end; ++i) apply(tiles, i / g_.pieces, i % g_.pieces);
+        });
     }
 
 private:
@@ -65,7 +58,36 @@ private:
         std::vector<T> means, scales, shifts;  ///< columns
     };
 
-    /// Writes the statistics of a group.
+    /// Every group is read for its statistics and again, from the cache, for its elements.
+    void run_by_group(std::int64_t elements) {
+        const std::int64_t grain = std::max<std::int64_t>(1, norm_thread_elements / elements);
+        cpu::parallel_for(g_.blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+            Tiles tiles(*this);
+            for (std::int64_t b = begin; b < end; ++b) {
+                measure(tiles, b);
+                for (std::int64_t p = 0; p < g_.pieces; ++p) apply(tiles, b, p);
+            }
+        });
+    }
+
+    void measure_all() {
+        const Strides groups = contiguous_strides(*call_.outputs[1].shape);
+        reduce(x_, a_.axes, groups, statistics_, false,
+               [&](const void* states, std::int64_t n, std::int64_t offset, std::int64_t stride) {
+                   for (std::int64_t i = 0; i < n; ++i) {
+                       keep(static_cast<const std::byte*>(states) + i * statistics_.state_bytes, offset + i * stride);
+                   }
+               });
+    }
+
+    void take_given() {
+        const Strides groups = contiguous_strides(*call_.inputs[1].shape);
+        mean_ = dense_array<T>(call_.inputs[1], groups);
+        const std::vector<double> variance = dense_array<double>(call_.inputs[2], groups);
+        std::ranges::transform(variance, scale_.begin(), [&](double v) { return 1 / std::sqrt(v + a_.epsilon); });
+    }
+
+    /// Keeps the statistics of a group, here and in the results.
     void keep(const void* state, std::int64_t group) {
         double mean = 0, variance = 0;
         const auto n = static_cast<double>(g_.group_size);
@@ -75,11 +97,10 @@ private:
         } else {
             variance = *static_cast<const double*>(state) / n;
         }
-        call_.outputs[1].as<T>()[group] = static_cast<T>(mean);
+        const auto at = static_cast<std::size_t>(group);
+        mean_[at] = call_.outputs[1].as<T>()[group] = static_cast<T>(mean);
         call_.outputs[2].as<T>()[group] = static_cast<T>(variance);
-    }
-    double scale(std::int64_t group) const {
-        return 1 / std::sqrt(static_cast<double>(call_.outputs[2].as<T>()[group]) + a_.epsilon);
+        scale_[at] = 1 / std::sqrt(variance + a_.epsilon);
     }
 
     /// Statistics of one group of rows.
@@ -117,8 +138,8 @@ private:
         tiles.block = block;
         if (g_.rows) {
             const std::int64_t group = g_.place(block, 0).group;
-            tiles.mean = static_cast<double>(call_.outputs[1].as<T>()[group]);
-            tiles.scale = scale(group);
+            tiles.mean = static_cast<double>(mean_[static_cast<std::size_t>(group)]);
+            tiles.scale = scale_[static_cast<std::size_t>(group)];
             return;
         }
         tiles.means.clear();
@@ -127,9 +148,9 @@ private:
         const std::int64_t columns = g_.columns_of(block);
         for (std::int64_t j = 0; j < columns * g_.fold; ++j) {
             const auto place = g_.place(block, j % columns);
-            tiles.means.push_back(call_.outputs[1].as<T>()[place.group]);
-            tiles.scales.push_back(
-                static_cast<T>(scale(place.group) * weight_[static_cast<std::size_t>(place.affine)]));
+            const auto group = static_cast<std::size_t>(place.group);
+            tiles.means.push_back(mean_[group]);
+            tiles.scales.push_back(static_cast<T>(scale_[group] * weight_[static_cast<std::size_t>(place.affine)]));
             tiles.shifts.push_back(bias_[static_cast<std::size_t>(place.affine)]);
         }
     }
@@ -141,7 +162,8 @@ private:
     NormGeometry g_;
     const NormKernels& kernels_;
     const ReduceKernel& statistics_;
-    std::vector<T> weight_, bias_;
+    std::vector<T> weight_, bias_, mean_;  ///< mean_ and scale_: one a group
+    std::vector<double> scale_;
 };
 
 }  // namespace
@@ -155,12 +177,13 @@ const char* why_not_fast(const graph::Call& c) {
 
 void fast_normalize(const graph::Call& c) {
     if (c.outputs[0].count() == 0) {  // groups of nothing have statistics of 0
-        for (const View* v : {&c.outputs[1], &c.outputs[2]}) {
-            if (v->count() > 0) std::memset(v->data, 0, static_cast<std::size_t>(v->count() * size_of(v->dtype)));
+        for (std::size_t i = 1; i < c.outputs.size(); ++i) {
+            const View& v = c.outputs[i];
+            if (v.count() > 0) std::memset(v.data, 0, static_cast<std::size_t>(v.count() * size_of(v.dtype)));
         }
         return;
     }
-    if (c.outputs[1].dtype == f64) return Forward<double>(c).run();
+    if (c.outputs[0].dtype == f64) return Forward<double>(c).run();
     Forward<float>(c).run();
 }
 

@@ -136,14 +136,11 @@ Tensor batch_norm_inference(const Tensor& input, const Tensor& mean, const Tenso
     const std::pair<const Tensor*, std::string_view> parameters[] = {
         {&mean, "the mean"}, {&variance, "the variance"}, {&weight, "the weight"}, {&bias, "the bias"}};
     for (const auto& [t, what] : parameters) check_parameter(name, *t, what, x, channels, where);
-    // Elementwise, in the compute type: the chain over x runs as one loop and rounds once.
-    const DType wide = compute_type(x.dtype());
-    const auto spread = [&](const Tensor& t) { return along_channels(t.to(wide, where), x.rank(), where); };
-    Tensor scale = rsqrt(add(spread(variance), epsilon, where), where);
-    if (weight.defined()) scale = mul(scale, spread(weight), where);
-    Tensor y = mul(sub(x.to(wide, where), spread(mean), where), scale, where);
-    if (bias.defined()) y = add(y, spread(bias), where);
-    return y.to(x.dtype(), where);
+    Axes axes{0};
+    for (std::int64_t a = 2; a < x.rank(); ++a) axes.push_back(a);
+    const auto spread = [&](const Tensor& t) { return along_channels(t, x.rank(), where); };
+    return ops::normalize_given(x, spread(mean), spread(variance), spread(weight), spread(bias),
+                                {.axes = axes, .epsilon = epsilon}, where);
 }
 
 Tensor layer_norm(const Tensor& input, std::int64_t axes, const Tensor& weight, const Tensor& bias, double epsilon,

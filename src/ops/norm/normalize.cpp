@@ -138,16 +138,51 @@ const graph::Operation normalize_operation{
     .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(implementations); },
     .format = format_of_input};
 
-}  // namespace
+/// y = (x - mean) r weight + bias with given statistics: every input is an operand of elementwise operations.
+void normalize_given_gradient(const GradContext& c) {
+    const auto& a = c.attrs<NormAttributes>();
+    const Where& at = c.where;
+    const std::size_t weight_at = 3, bias_at = a.weight ? 4 : 3;
+    const Tensor g = c.cotangent(), r = scale_of(c.inputs[2], a.epsilon, at);
+    const Tensor hat = mul(sub(c.inputs[0], c.inputs[1], at), r, at);
+    const Tensor scaled = mul(g, a.weight ? mul(r, c.inputs[weight_at], at) : r, at);
+    if (c.needs[0]) c.grads[0] = scaled;
+    if (c.needs[1]) c.grads[1] = neg(scaled, at);
+    if (c.needs[2]) c.grads[2] = mul(mul(scaled, hat, at), mul(r, -0.5, at), at);
+    if (a.weight && c.needs[weight_at]) c.grads[weight_at] = mul(g, hat, at);
+    if (a.bias && c.needs[bias_at]) c.grads[bias_at] = g;
+}
 
-Tensor normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, NormAttributes a, const Where& where) {
+const graph::Operation normalize_given_operation{
+    .name = "normalize_given",
+    .infer =
+        [](const graph::InferContext& c) {
+            return graph::Specs{{c.inputs[0].shape(), c.inputs[0].dtype()}};
+        },
+    .gradient = normalize_given_gradient,
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(implementations); },
+    .format = format_of_input};
+
+Tensor record_forward(const graph::Operation& op, std::vector<Tensor> inputs, const Tensor& weight, const Tensor& bias,
+                      NormAttributes a, const Where& where) {
     a.weight = weight.defined();
     a.bias = bias.defined();
     if (a.weight || a.bias) a.affine = (a.weight ? weight : bias).shape();
-    std::vector<Tensor> inputs{x};
     if (a.weight) inputs.push_back(weight);
     if (a.bias) inputs.push_back(bias);
-    return graph::record(normalize_operation, a, inputs, where);
+    return graph::record(op, a, inputs, where);
+}
+
+}  // namespace
+
+Tensor normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, NormAttributes a, const Where& where) {
+    return record_forward(normalize_operation, {x}, weight, bias, std::move(a), where);
+}
+
+Tensor normalize_given(const Tensor& x, const Tensor& mean, const Tensor& variance, const Tensor& weight,
+                       const Tensor& bias, NormAttributes a, const Where& where) {
+    a.given = true;
+    return record_forward(normalize_given_operation, {x, mean, variance}, weight, bias, std::move(a), where);
 }
 
 }  // namespace calor::ops

@@ -1,6 +1,7 @@
 // normalize: the operation behind every norm. Groups are the elements that differ only along `axes`; weight and bias
 // have the rank of x and size 1 where they repeat.
 //   normalize       x, [weight], [bias] -> y, mean, variance (axes of size 1)
+//   normalize_given x, mean, variance, [weight], [bias] -> y
 //   normalize_grad  g, x, mean, variance, [weight] -> gx, [gweight, gbias]
 #pragma once
 
@@ -14,6 +15,7 @@ struct NormAttributes {
     bool centred = true;                ///< false: the mean is taken for 0
     bool weight = false, bias = false;  ///< which inputs there are
     Shape affine = {};                  ///< their shape; of the gradients when `affine_gradients`
+    bool given = false;                 ///< normalize_given: the statistics are inputs
     bool affine_gradients = false;      ///< normalize_grad: results gweight and gbias exist
     friend bool operator==(const NormAttributes&, const NormAttributes&) = default;
 };
@@ -21,6 +23,10 @@ struct NormAttributes {
 /// Records normalize.
 Tensor normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, NormAttributes attributes,
                  const Where& where);
+
+/// Records normalize_given; mean and variance have the rank of x and size 1 on the axes.
+Tensor normalize_given(const Tensor& x, const Tensor& mean, const Tensor& variance, const Tensor& weight,
+                       const Tensor& bias, NormAttributes attributes, const Where& where);
 
 // Implementations.
 const char* why_not_fast(const graph::Call& c);

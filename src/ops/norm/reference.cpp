@@ -54,28 +54,43 @@ double group_count(const Shape& shape, const Axes& axes) {
     return n;
 }
 
+/// Mean and variance of every group.
+void measure(const View& x, const NormAttributes& a, const Shape& groups, std::vector<double>& means,
+             std::vector<double>& squares) {
+    const double n = group_count(*x.shape, a.axes);
+    if (a.centred) each(*x.shape, [&](const Dims& i) { means[position(groups, i)] += load(x, offset(x, i)) / n; });
+    each(*x.shape, [&](const Dims& i) {
+        const double d = load(x, offset(x, i)) - means[position(groups, i)];
+        squares[position(groups, i)] += d * d / n;
+    });
+}
+
 }  // namespace
 
 void reference_normalize(const graph::Call& c) {
     const auto& a = c.attrs<NormAttributes>();
-    const View &x = c.inputs[0], &y = c.outputs[0], &mean = c.outputs[1], &variance = c.outputs[2];
+    const View &x = c.inputs[0], &y = c.outputs[0];
+    const View &mean = a.given ? c.inputs[1] : c.outputs[1], &variance = a.given ? c.inputs[2] : c.outputs[2];
     const Shape &shape = *x.shape, &groups = *mean.shape;
-    const double n = group_count(shape, a.axes);
     std::vector<double> means(static_cast<std::size_t>(numel(groups)), 0.0), squares(means);
-    if (a.centred) each(shape, [&](const Dims& i) { means[position(groups, i)] += load(x, offset(x, i)) / n; });
-    each(shape, [&](const Dims& i) {
-        const double d = load(x, offset(x, i)) - means[position(groups, i)];
-        squares[position(groups, i)] += d * d / n;
-    });
-    each(groups, [&](const Dims& i) {
-        store(mean, offset(mean, i), means[position(groups, i)]);
-        store(variance, offset(variance, i), squares[position(groups, i)]);
-    });
+    if (a.given) {
+        each(groups, [&](const Dims& i) {
+            means[position(groups, i)] = load(mean, offset(mean, i));
+            squares[position(groups, i)] = load(variance, offset(variance, i));
+        });
+    } else {
+        measure(x, a, groups, means, squares);
+        each(groups, [&](const Dims& i) {
+            store(mean, offset(mean, i), means[position(groups, i)]);
+            store(variance, offset(variance, i), squares[position(groups, i)]);
+        });
+    }
+    const std::size_t weight_at = a.given ? 3 : 1, bias_at = weight_at + (a.weight ? 1 : 0);
     each(shape, [&](const Dims& i) {
         const std::size_t group = position(groups, i);
         double value = (load(x, offset(x, i)) - means[group]) / std::sqrt(squares[group] + a.epsilon);
-        if (a.weight) value *= load(c.inputs[1], offset(c.inputs[1], i));
-        if (a.bias) value += load(c.inputs[a.weight ? 2 : 1], offset(c.inputs[a.weight ? 2 : 1], i));
+        if (a.weight) value *= load(c.inputs[weight_at], offset(c.inputs[weight_at], i));
+        if (a.bias) value += load(c.inputs[bias_at], offset(c.inputs[bias_at], i));
         store(y, offset(y, i), value);
     });
 }

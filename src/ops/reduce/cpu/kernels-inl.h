@@ -222,7 +222,34 @@ template <class T, bool Flip> struct Argument {
         std::int64_t index;  ///< -1: nothing yet
     };
     static HWY_INLINE bool better(T x, const State& s) {
-        return s.index < 0 || (Flip ? x < s.best : x > s.best) || (is_nan(x) && !is_nan(s.best));
+        return (s.index < 0) | (Flip ? x < s.best : x > s.best) | (is_nan(x) & !is_nan(s.best));
+    }
+    /// A few elements, one by one without branches.
+    static HWY_INLINE void short_row(const T* HWY_RESTRICT x, std::int64_t n, std::int64_t position, State& s) {
+        State best = s;
+        for (std::int64_t i = 0; i < n; ++i) {
+            const bool win = better(x[i], best);
+            best.best = win ? x[i] : best.best;
+            best.index = win ? position + i : best.index;
+        }
+        s = best;
+    }
+    /// The first of n elements that equals `value`, which is among them.
+    static HWY_INLINE std::int64_t first_equal(const T* HWY_RESTRICT x, std::int64_t n, T value) {
+        const Tag<T> d;
+        const bool nan = is_nan(value);
+        const auto wanted = hn::Set(d, value);
+        std::int64_t i = 0;
+        for (; i + lanes_of<T>() <= n; i += lanes_of<T>()) {
+            const auto v = hn::LoadU(d, x + i);
+            auto found = hn::Eq(v, wanted);
+            if constexpr (std::is_floating_point_v<T>) {
+                if (nan) found = hn::IsNaN(v);
+            }
+            if (!hn::AllFalse(d, found)) break;
+        }
+        while (nan ? !is_nan(x[i]) : x[i] != value) ++i;
+        return i;
     }
     static void init(void* states, std::int64_t n) {
         std::fill_n(static_cast<State*>(states), n, State{Op::identity, -1});
@@ -232,10 +259,13 @@ template <class T, bool Flip> struct Argument {
         for (std::int64_t r = 0; r < count; ++r) {
             State& s = static_cast<State*>(states)[r * step];
             const T* row = static_cast<const T*>(x) + r * stride;
+            if (n < 4 * lanes_of<T>()) {
+                short_row(row, n, position + (step == 0 ? r * n : 0), s);
+                continue;
+            }
             const T best = reduce_row<Op, T>(row, n);
             if (!better(best, s)) continue;
-            std::int64_t i = 0;
-            while (is_nan(best) ? !is_nan(row[i]) : row[i] != best) ++i;
+            const std::int64_t i = first_equal(row, n, best);
             s = {best, position + (step == 0 ? r * n : 0) + i};
         }
     }

@@ -25,18 +25,27 @@ template <class T> constexpr std::int64_t lanes_of() { return static_cast<std::i
 
 /// The larger one, or the NaN.
 template <class V> HWY_INLINE V larger(V a, V b) { return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a); }
-template <class T> HWY_INLINE T larger_of(T a, T b) { return b > a || b != b ? b : a; }
-template <class T> HWY_INLINE T exponential(T x) {
-    const hn::CappedTag<T, 1> one;
-    return hn::GetLane(hn::Exp(one, hn::Set(one, x)));
+/// The last elements of a row, fewer than a vector; `fill` stands for those that are missing.
+template <class T> HWY_INLINE auto load_tail(const T* x, std::int64_t rest, T fill) {
+    const Tag<T> d;
+    const auto there = hn::FirstN(d, static_cast<std::size_t>(rest));
+    return hn::IfThenElse(there, hn::MaskedLoad(there, d, x), hn::Set(d, fill));
+}
+template <class T, class V> HWY_INLINE void store_tail(V v, T* y, std::int64_t rest) {
+    const Tag<T> d;
+    hn::BlendedStore(v, hn::FirstN(d, static_cast<std::size_t>(rest)), d, y);
 }
 
+/// All lanes of v joined, in every lane: f(v, w) for v and its lanes in reverse order, then in halves.
+template <class T, class V, class F> HWY_INLINE V join_lanes(V v, const F& f) {
+    const Tag<T> d;
+    if constexpr (lanes_of<T>() >= 8) v = f(v, hn::Reverse8(d, v));
+    if constexpr (lanes_of<T>() >= 4) v = f(v, hn::Reverse4(d, v));
+    if constexpr (lanes_of<T>() >= 2) v = f(v, hn::Reverse2(d, v));
+    return v;
+}
 template <class T, class V> HWY_INLINE double sum_lanes(V v) {
-    HWY_ALIGN T lanes[lanes_of<T>()];
-    hn::Store(v, Tag<T>(), lanes);
-    double s = 0;
-    for (const T lane : lanes) s += lane;
-    return s;
+    return hn::GetLane(join_lanes<T>(v, [](V a, V b) HWY_ATTR { return hn::Add(a, b); }));
 }
 
 template <class T> HWY_INLINE T row_max(const T* HWY_RESTRICT x, std::int64_t n) {
@@ -49,17 +58,14 @@ template <class T> HWY_INLINE T row_max(const T* HWY_RESTRICT x, std::int64_t n)
         b = larger(b, hn::LoadU(d, x + i + lanes));
     }
     for (; i + lanes <= n; i += lanes) a = larger(a, hn::LoadU(d, x + i));
-    HWY_ALIGN T rest[lanes];
-    hn::Store(larger(a, b), d, rest);
-    T top = rest[0];
-    for (std::int64_t k = 1; k < lanes; ++k) top = larger_of(top, rest[k]);
-    for (; i < n; ++i) top = larger_of(top, x[i]);
-    return top;
+    if (i < n) a = larger(a, load_tail(x + i, n - i, -std::numeric_limits<T>::infinity()));
+    a = larger(a, b);
+    return hn::GetLane(join_lanes<T>(a, [](auto u, auto v) HWY_ATTR { return larger(u, v); }));
 }
 
-/// Sum of f(i-th vector) in lanes, in blocks whose sums are added in f64.
-template <class T, class Vector, class Scalar>
-HWY_INLINE double row_sum(std::int64_t n, const Vector& vector, const Scalar& scalar) {
+/// Sum of vector(i) for vectors of a row, and of tail(i, rest) for what is left, in blocks whose sums are added in f64.
+template <class T, class Vector, class Tail>
+HWY_INLINE double row_sum(std::int64_t n, const Vector& vector, const Tail& tail) {
     constexpr std::int64_t lanes = lanes_of<T>(), block = 256 * lanes;
     double sum = 0;
     std::int64_t i = 0;
@@ -73,23 +79,22 @@ HWY_INLINE double row_sum(std::int64_t n, const Vector& vector, const Scalar& sc
         for (; i + lanes <= end; i += lanes) a = hn::Add(a, vector(i));
         sum += sum_lanes<T>(hn::Add(a, b));
     }
-    for (; i < n; ++i) sum += scalar(i);
-    return sum;
+    return i < n ? sum + sum_lanes<T>(tail(i, n - i)) : sum;
 }
-template <class T, class Vector, class Scalar>
-HWY_INLINE void row_map(T* out, std::int64_t n, const Vector& vector, const Scalar& scalar) {
+template <class T, class Vector, class Tail>
+HWY_INLINE void row_map(T* out, std::int64_t n, const Vector& vector, const Tail& tail) {
     constexpr std::int64_t lanes = lanes_of<T>();
     std::int64_t i = 0;
     for (; i + lanes <= n; i += lanes) hn::StoreU(vector(i), Tag<T>(), out + i);
-    for (; i < n; ++i) out[i] = scalar(i);
+    if (i < n) store_tail(tail(i, n - i), out + i, n - i);
 }
 
 template <class T> void softmax_row(const void* const* in, void* out, std::int64_t n) {
     const Tag<T> d;
     const auto* x = static_cast<const T*>(in[0]);
     auto* y = static_cast<T*>(out);
-    const T top = row_max(x, n);
-    const auto shift = hn::Set(d, top);
+    constexpr T none = -std::numeric_limits<T>::infinity();
+    const auto shift = hn::Set(d, row_max(x, n));
     const double sum = row_sum<T>(
         n,
         [&](std::int64_t i) HWY_ATTR {
@@ -97,28 +102,32 @@ template <class T> void softmax_row(const void* const* in, void* out, std::int64
             hn::StoreU(e, d, y + i);
             return e;
         },
-        [&](std::int64_t i) HWY_ATTR { return y[i] = exponential(x[i] - top); });
-    const T scale = static_cast<T>(1 / sum);
-    const auto scales = hn::Set(d, scale);
+        [&](std::int64_t i, std::int64_t rest) HWY_ATTR {
+            const auto e = hn::Exp(d, hn::Sub(load_tail(x + i, rest, none), shift));
+            store_tail(e, y + i, rest);
+            return e;
+        });
+    const auto scales = hn::Set(d, static_cast<T>(1 / sum));
     row_map(
         y, n, [&](std::int64_t i) HWY_ATTR { return hn::Mul(hn::LoadU(d, y + i), scales); },
-        [&](std::int64_t i) HWY_ATTR { return y[i] * scale; });
+        [&](std::int64_t i, std::int64_t rest) HWY_ATTR { return hn::Mul(load_tail(y + i, rest, T(0)), scales); });
 }
 
 template <class T> void log_softmax_row(const void* const* in, void* out, std::int64_t n) {
     const Tag<T> d;
     const auto* x = static_cast<const T*>(in[0]);
-    const T top = row_max(x, n);
-    const auto shift = hn::Set(d, top);
+    constexpr T none = -std::numeric_limits<T>::infinity();
+    const auto shift = hn::Set(d, row_max(x, n));
     const double sum = row_sum<T>(
         n, [&](std::int64_t i) HWY_ATTR { return hn::Exp(d, hn::Sub(hn::LoadU(d, x + i), shift)); },
-        [&](std::int64_t i) HWY_ATTR { return exponential(x[i] - top); });
-    const T rest = static_cast<T>(std::log(sum));
-    const auto rests = hn::Set(d, rest);
+        [&](std::int64_t i, std::int64_t rest)
+            HWY_ATTR { return hn::Exp(d, hn::Sub(load_tail(x + i, rest, none), shift)); });
+    const auto log_sum = hn::Set(d, static_cast<T>(std::log(sum)));
     row_map(
         static_cast<T*>(out), n,
-        [&](std::int64_t i) HWY_ATTR { return hn::Sub(hn::Sub(hn::LoadU(d, x + i), shift), rests); },
-        [&](std::int64_t i) HWY_ATTR { return x[i] - top - rest; });
+        [&](std::int64_t i) HWY_ATTR { return hn::Sub(hn::Sub(hn::LoadU(d, x + i), shift), log_sum); },
+        [&](std::int64_t i, std::int64_t rest)
+            HWY_ATTR { return hn::Sub(hn::Sub(load_tail(x + i, rest, T(0)), shift), log_sum); });
 }
 
 template <class T> void softmax_grad_row(const void* const* in, void* out, std::int64_t n) {
@@ -127,12 +136,14 @@ template <class T> void softmax_grad_row(const void* const* in, void* out, std::
     const auto* g = static_cast<const T*>(in[1]);
     const T dot = static_cast<T>(row_sum<T>(
         n, [&](std::int64_t i) HWY_ATTR { return hn::Mul(hn::LoadU(d, y + i), hn::LoadU(d, g + i)); },
-        [&](std::int64_t i) HWY_ATTR { return y[i] * g[i]; }));
+        [&](std::int64_t i, std::int64_t rest)
+            HWY_ATTR { return hn::Mul(load_tail(y + i, rest, T(0)), load_tail(g + i, rest, T(0))); }));
     const auto dots = hn::Set(d, dot);
     row_map(
         static_cast<T*>(out), n,
         [&](std::int64_t i) HWY_ATTR { return hn::Mul(hn::LoadU(d, y + i), hn::Sub(hn::LoadU(d, g + i), dots)); },
-        [&](std::int64_t i) HWY_ATTR { return y[i] * (g[i] - dot); });
+        [&](std::int64_t i, std::int64_t rest)
+            HWY_ATTR { return hn::Mul(load_tail(y + i, rest, T(0)), hn::Sub(load_tail(g + i, rest, T(0)), dots)); });
 }
 
 template <class T> void log_softmax_grad_row(const void* const* in, void* out, std::int64_t n) {
@@ -141,13 +152,15 @@ template <class T> void log_softmax_grad_row(const void* const* in, void* out, s
     const auto* g = static_cast<const T*>(in[1]);
     const T sum = static_cast<T>(row_sum<T>(
         n, [&](std::int64_t i) HWY_ATTR { return hn::LoadU(d, g + i); },
-        [&](std::int64_t i) HWY_ATTR { return g[i]; }));
+        [&](std::int64_t i, std::int64_t rest) HWY_ATTR { return load_tail(g + i, rest, T(0)); }));
     const auto sums = hn::Set(d, sum);
     row_map(
         static_cast<T*>(out), n,
         [&](std::int64_t i)
             HWY_ATTR { return hn::NegMulAdd(hn::Exp(d, hn::LoadU(d, y + i)), sums, hn::LoadU(d, g + i)); },
-        [&](std::int64_t i) HWY_ATTR { return g[i] - exponential(y[i]) * sum; });
+        [&](std::int64_t i, std::int64_t rest) HWY_ATTR {
+            return hn::NegMulAdd(hn::Exp(d, load_tail(y + i, rest, T(0))), sums, load_tail(g + i, rest, T(0)));
+        });
 }
 
 /// Calls body(d, j) for vectors of columns from j on, and one at a time at the end.
