@@ -13,7 +13,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/gemm.cpp"
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -46,8 +46,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T> constexpr std::int64_t micro_columns() {
     if constexpr (std::is_floating_point_v<T>) {
-        return 2 * static_cast<std::int64_t>(HWY_MAX_BYTES < 64 ? HWY_MAX_BYTES : 64) /
-               static_cast<std::int64_t>(sizeof(T));
+        return 2 * static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<T>()));
     } else {
         return 8;
     }
@@ -177,6 +176,7 @@ void compute_u32(const Gemm<std::uint32_t>& g, const Task<std::uint32_t>& t) { c
 void compute_u64(const Gemm<std::uint64_t>& g, const Task<std::uint64_t>& t) { compute(g, t); }
 
 std::int64_t width_f32() { return micro_columns<float>(); }
+std::int64_t width_f64() { return micro_columns<double>(); }
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -192,6 +192,12 @@ HWY_EXPORT(compute_f64);
 HWY_EXPORT(compute_u32);
 HWY_EXPORT(compute_u64);
 HWY_EXPORT(width_f32);
+HWY_EXPORT(width_f64);
+
+std::int64_t micro_width(const Gemm<float>&) { return HWY_DYNAMIC_DISPATCH(width_f32)(); }
+std::int64_t micro_width(const Gemm<double>&) { return HWY_DYNAMIC_DISPATCH(width_f64)(); }
+std::int64_t micro_width(const Gemm<std::uint32_t>&) { return 8; }
+std::int64_t micro_width(const Gemm<std::uint64_t>&) { return 8; }
 
 void compute(const Gemm<float>& g, const Task<float>& t) { HWY_DYNAMIC_DISPATCH(compute_f32)(g, t); }
 void compute(const Gemm<double>& g, const Task<double>& t) { HWY_DYNAMIC_DISPATCH(compute_f64)(g, t); }
@@ -267,8 +273,7 @@ template <class T> std::unique_ptr<T[], Deleter<T>> scratch(std::int64_t count) 
 
 template <class T> void run(const Gemm<T>& g) {
     if (g.m == 0 || g.n == 0 || g.batch == 0) return;
-    const std::int64_t f32_width = HWY_DYNAMIC_DISPATCH(width_f32)();
-    const std::int64_t width = std::is_floating_point_v<T> ? f32_width * 4 / static_cast<std::int64_t>(sizeof(T)) : 8;
+    const std::int64_t width = micro_width(g);
     const Cut cut = choose(g, width);
     const std::int64_t row_tiles = ceil_div(g.m, cut.rows), column_tiles = ceil_div(g.n, cut.columns);
     const std::int64_t tiles = g.batch * row_tiles * column_tiles;

@@ -36,6 +36,8 @@ namespace calor::ops::pool {
 namespace HWY_NAMESPACE {
 namespace {
 
+namespace hn = hwy::HWY_NAMESPACE;
+
 /// Calls f(std::integral_constant) with a step that is known to the compiler where that helps.
 template <class F> inline void with_step(std::int64_t step, const F& f) {
     if (step == 1) {
@@ -77,6 +79,45 @@ inline void store_taps(const View& taps, std::int64_t at, std::int64_t step, std
     }
 }
 
+/// Every other element of the vector `first` and of the one at `next`.
+template <class D, class V, class T> inline V every_other(D d, V first, const T* next) {
+#if HWY_TARGET == HWY_SCALAR
+    (void)d, (void)next;
+    return first;
+#else
+    return hn::ConcatEven(d, hn::LoadU(d, next), first);
+#endif
+}
+
+template <class T> using Tag = hn::ScalableTag<T>;
+template <class T> using IdTag = hn::RebindToSigned<Tag<T>>;
+
+/// One vector of tap numbers from or to saved taps, which lie side by side.
+template <class T> inline hn::Vec<IdTag<T>> load_ids(const View& taps, std::int64_t at) {
+    const IdTag<T> di;
+    if constexpr (sizeof(T) == 4) {
+        const hn::Rebind<std::uint8_t, IdTag<T>> bytes;
+        if (taps.dtype == u8) return hn::PromoteTo(di, hn::LoadU(bytes, taps.as<const std::uint8_t>() + at));
+        return hn::LoadU(di, taps.as<const std::int32_t>() + at);
+    } else {
+        LaneId<T> ids[HWY_MAX_BYTES / sizeof(T)];
+        load_taps<T>(taps, at, 1, static_cast<std::int64_t>(hn::Lanes(di)), ids);
+        return hn::LoadU(di, ids);
+    }
+}
+template <class T> inline void store_ids(const View& taps, std::int64_t at, hn::Vec<IdTag<T>> v) {
+    const IdTag<T> di;
+    if constexpr (sizeof(T) == 4) {
+        const hn::Rebind<std::uint8_t, IdTag<T>> bytes;
+        if (taps.dtype == u8) return hn::StoreU(hn::DemoteTo(bytes, v), bytes, taps.as<std::uint8_t>() + at);
+        hn::StoreU(v, di, taps.as<std::int32_t>() + at);
+    } else {
+        LaneId<T> ids[HWY_MAX_BYTES / sizeof(T)];
+        hn::StoreU(v, di, ids);
+        store_taps<T>(taps, at, 1, static_cast<std::int64_t>(hn::Lanes(di)), ids);
+    }
+}
+
 template <class T, bool keep> struct Maximum {
     const Job& job;
     T best[most_lanes] = {};
@@ -93,24 +134,71 @@ template <class T, bool keep> struct Maximum {
             for (std::int64_t i = 0; i < lanes; ++i) ids[i] = no_tap;
         }
     }
+    /// The vector part of tap(): elements 1 or 2 apart. Returns how many lanes are done.
+    std::int64_t tap_vectors(const T* from, std::int64_t step, std::int64_t count, T* to, LaneId<T>* which,
+                             std::int64_t id) {
+        const Tag<T> d;
+        const IdTag<T> di;
+        const auto n = static_cast<std::int64_t>(hn::Lanes(d));
+        std::int64_t i = 0;
+        for (; i + n < count; i += n) {  // not the last one: elements 2 apart are read as pairs
+            const auto first = hn::LoadU(d, from + i * step);
+            const auto v = step == 1 ? first : every_other(d, first, from + 2 * i + n);
+            const auto old = hn::LoadU(d, to + i);
+            auto take = hn::Or(hn::Gt(v, old), hn::Ne(v, v));
+            if constexpr (keep) {
+                const auto ids_before = hn::LoadU(di, which + i);
+                take = hn::Or(take, hn::RebindMask(d, hn::Eq(ids_before, hn::Set(di, no_tap))));
+                const auto number = hn::Set(di, static_cast<LaneId<T>>(id));
+                hn::StoreU(hn::IfThenElse(hn::RebindMask(di, take), number, ids_before), di, which + i);
+            }
+            hn::StoreU(hn::IfThenElse(take, v, old), d, to + i);
+        }
+        return i;
+    }
     void tap(std::int64_t low, std::int64_t high, std::int64_t x_offset, std::int64_t id) {
         const T* from = job.walk.x.as<const T>() + x_offset;
+        const std::int64_t step = job.walk.x_step, count = high - low;
         T* to = best + low;
         LaneId<T>* which = ids + low;
-        const auto number = static_cast<LaneId<T>>(id);
-        with_step(job.walk.x_step, [&](auto step) {
-            CALOR_VECTORIZE
-            for (std::int64_t i = 0; i < high - low; ++i) {
-                const T v = from[i * step];
-                if constexpr (keep) {
-                    const bool take = (v > to[i]) | (v != v) | (which[i] == no_tap);
-                    to[i] = take ? v : to[i];
-                    which[i] = take ? number : which[i];
-                } else {
-                    to[i] = (v > to[i]) | (v != v) ? v : to[i];
+        std::int64_t i = 0;
+        if constexpr (std::is_floating_point_v<T>) {
+            if (step == 1 || step == 2) i = tap_vectors(from, step, count, to, which, id);
+        }
+        for (; i < count; ++i) {
+            const T v = from[i * step];
+            const bool take = v > to[i] || v != v || (keep && which[i] == no_tap);
+            to[i] = take ? v : to[i];
+            which[i] = take ? static_cast<LaneId<T>>(id) : which[i];
+        }
+    }
+    bool whole(std::int64_t y_offset, std::int64_t x_offset, std::int64_t count) {
+        if constexpr (!std::is_floating_point_v<T>) {
+            return false;
+        } else {
+            const Tag<T> d;
+            const IdTag<T> di;
+            const auto n = static_cast<std::int64_t>(hn::Lanes(d)), taps = std::ssize(job.walk.tap_offset);
+            if (count % n != 0) return false;
+            const std::int64_t* offsets = job.walk.tap_offset.data();
+            const T* x = job.walk.x.as<const T>() + x_offset;
+            T* y = job.walk.y.as<T>() + y_offset;
+            for (std::int64_t i = 0; i < count; i += n) {
+                auto most = hn::LoadU(d, x + i);
+                auto which = hn::Zero(di);
+                for (std::int64_t t = 1; t < taps; ++t) {
+                    const auto v = hn::LoadU(d, x + offsets[t] + i);
+                    const auto take = hn::Or(hn::Gt(v, most), hn::Ne(v, v));
+                    most = hn::IfThenElse(take, v, most);
+                    if constexpr (keep) {
+                        which = hn::IfThenElse(hn::RebindMask(di, take), hn::Set(di, static_cast<LaneId<T>>(t)), which);
+                    }
                 }
+                hn::StoreU(most, d, y + i);
+                if constexpr (keep) store_ids<T>(*job.taps, y_offset + i, which);
             }
-        });
+            return true;
+        }
     }
     void finish() {
         T* to = job.walk.y.as<T>() + at;
@@ -146,6 +234,7 @@ template <class T> struct Take {
             }
         });
     }
+    bool whole(std::int64_t, std::int64_t, std::int64_t) { return false; }
     void finish() {
         T* to = job.walk.y.as<T>() + at;
         for (std::int64_t i = 0; i < lanes; ++i) to[i * job.walk.y_step] = values[i];
@@ -182,6 +271,26 @@ template <class T, bool write> struct Put {
             }
         });
     }
+    bool whole(std::int64_t y_offset, std::int64_t x_offset, std::int64_t count) {
+        const Tag<T> d;
+        const IdTag<T> di;
+        const auto n = static_cast<std::int64_t>(hn::Lanes(d)), taps = std::ssize(job.walk.tap_offset);
+        if (count % n != 0) return false;
+        const std::int64_t* offsets = job.walk.tap_offset.data();
+        T* x = job.walk.x.as<T>() + x_offset;
+        const T* y = job.walk.y.as<const T>() + y_offset;
+        for (std::int64_t i = 0; i < count; i += n) {
+            const auto g = hn::LoadU(d, y + i);
+            const auto which = load_ids<T>(*job.taps, y_offset + i);
+            for (std::int64_t t = 0; t < taps; ++t) {
+                const auto here = hn::RebindMask(d, hn::Eq(which, hn::Set(di, static_cast<LaneId<T>>(t))));
+                auto v = hn::IfThenElseZero(here, g);
+                if constexpr (!write) v = hn::Add(v, hn::LoadU(d, x + offsets[t] + i));
+                hn::StoreU(v, d, x + offsets[t] + i);
+            }
+        }
+        return true;
+    }
     void finish() {}
 };
 
@@ -215,6 +324,20 @@ template <class T> struct Average {
             for (std::int64_t i = 0; i < high - low; ++i) to[i] += from[i * step];
         });
     }
+    bool whole(std::int64_t y_offset, std::int64_t x_offset, std::int64_t count) {
+        const Tag<T> d;
+        const auto n = static_cast<std::int64_t>(hn::Lanes(d)), taps = std::ssize(job.walk.tap_offset);
+        if (count % n != 0) return false;
+        const std::int64_t* offsets = job.walk.tap_offset.data();
+        const T* x = job.walk.x.as<const T>() + x_offset;
+        const auto divisor = hn::Set(d, static_cast<T>(job.walk.whole_divisor()));
+        for (std::int64_t i = 0; i < count; i += n) {
+            auto sum = hn::LoadU(d, x + i);
+            for (std::int64_t t = 1; t < taps; ++t) sum = hn::Add(sum, hn::LoadU(d, x + offsets[t] + i));
+            hn::StoreU(hn::Div(sum, divisor), d, job.walk.y.as<T>() + y_offset + i);
+        }
+        return true;
+    }
     void finish() {
         T* to = job.walk.y.as<T>() + at;
         with_step(job.walk.y_step, [&](auto step) {
@@ -247,6 +370,22 @@ template <class T, bool write> struct Spread {
                 }
             }
         });
+    }
+    bool whole(std::int64_t y_offset, std::int64_t x_offset, std::int64_t count) {
+        const Tag<T> d;
+        const auto n = static_cast<std::int64_t>(hn::Lanes(d)), taps = std::ssize(job.walk.tap_offset);
+        if (count % n != 0) return false;
+        const std::int64_t* offsets = job.walk.tap_offset.data();
+        T* x = job.walk.x.as<T>() + x_offset;
+        const auto divisor = hn::Set(d, static_cast<T>(job.walk.whole_divisor()));
+        for (std::int64_t i = 0; i < count; i += n) {
+            const auto g = hn::Div(hn::LoadU(d, job.walk.y.as<const T>() + y_offset + i), divisor);
+            for (std::int64_t t = 0; t < taps; ++t) {
+                T* to = x + offsets[t] + i;
+                hn::StoreU(write ? g : hn::Add(g, hn::LoadU(d, to)), d, to);
+            }
+        }
+        return true;
     }
     void finish() {}
 };

@@ -43,94 +43,121 @@ struct Walk {
     std::vector<double> last_count;  ///< what the last axis contributes to the divisor, a position each
     /// Divisor of the mean for the window at `position`; without the last axis when lanes run along it.
     double divisor(const Dims& position) const;
+    /// That of a window whose taps all lie in the data.
+    double whole_divisor() const { return static_cast<double>(a.divisor > 0 ? a.divisor : tap_count(a.window)); }
 };
 
-/// Calls of `body` for rows [begin, end):
-///   body.begin(y_offset, lanes, position)  a row starts; `position` is that of lane 0
-///   body.tap(low, high, x_offset, id)      lanes [low, high) read x[x_offset + (lane - low) * x_step]
-///   body.finish()
-template <class Body> inline void walk_rows(const Walk& w, std::int64_t begin, std::int64_t end, Body& body) {
-    const std::int64_t rank = w.a.window.rank(), walked = w.channels ? rank : rank - 1;
-    const std::int64_t channels = w.y.size(1), last_size = w.a.positions[rank - 1];
-    const Dims &stride = w.a.window.stride, &dilation = w.a.window.dilation, &kernel = w.a.window.kernel;
-    std::int64_t outer_taps = 1;
-    for (std::int64_t i = 0; i < walked; ++i) outer_taps *= kernel[i];
-    const std::int64_t inner_taps = w.channels ? 1 : kernel[rank - 1];
-    Dims position(rank, 0), tap(rank, 0);
-    for (std::int64_t row = begin; row < end; ++row) {
-        // Where the row is.
-        std::int64_t rest = row % w.outer, group = row / w.outer;
-        std::int64_t block = 0;
+/// Where a row is among groups, lane blocks and positions: decoded once, then counted up.
+struct Row {
+    Row(const Walk& w, std::int64_t row) : walk(w), position(w.a.window.rank(), 0) {
+        std::int64_t rest = row % w.outer;
+        group = row / w.outer;
         if (!w.channels) {
             block = rest % w.lane_blocks;
             rest /= w.lane_blocks;
         }
-        for (std::int64_t i = walked - 1; i >= 0; --i) {
+        for (std::int64_t i = walked() - 1; i >= 0; --i) {
             position[i] = rest % w.a.positions[i];
             rest /= w.a.positions[i];
         }
-        std::int64_t lanes = 0, channel = 0;
-        const std::int64_t per_sample = w.channels ? w.lane_blocks : channels;
-        const std::int64_t sample = group / per_sample;
-        if (w.channels) {
-            channel = group % per_sample * most_lanes;
-            lanes = std::min(most_lanes, channels - channel);
-        } else {
-            channel = group % per_sample;
-            position[rank - 1] = block * most_lanes;
-            lanes = std::min(most_lanes, last_size - position[rank - 1]);
+        place();
+    }
+    /// Axes that rows are counted over: all of them, or all but the last.
+    std::int64_t walked() const { return walk.a.window.rank() - (walk.channels ? 0 : 1); }
+    void next() {
+        if (!walk.channels && ++block < walk.lane_blocks) return place();
+        block = 0;
+        std::int64_t i = walked() - 1;
+        for (; i >= 0 && ++position[i] == walk.a.positions[i]; --i) position[i] = 0;
+        if (i < 0) ++group;
+        place();
+    }
+    void place() {
+        const std::int64_t channels = walk.y.size(1), per_sample = walk.channels ? walk.lane_blocks : channels;
+        if (group != placed_group) {
+            sample = group / per_sample;
+            channel = group % per_sample * (walk.channels ? most_lanes : 1);
+            placed_group = group;
         }
-        std::int64_t y_at = sample * w.y.stride(0) + channel * w.y.stride(1);
-        std::int64_t x_at = sample * w.x.stride(0) + channel * w.x.stride(1);  // of the tap 0, maybe outside
-        bool whole = true;  // all taps of the walked axes lie in the data
-        for (std::int64_t i = 0; i < rank; ++i) {
-            y_at += position[i] * w.y.stride(i + 2);
-            if (i == walked) break;
-            x_at += (position[i] * stride[i] - w.a.window.pad_low[i]) * w.x.stride(i + 2);
-            const auto p = static_cast<std::size_t>(position[i]);
-            const Walk::Axis& axis = w.axes[static_cast<std::size_t>(i)];
-            tap[i] = axis.begin[p];
-            whole = whole && axis.begin[p] == 0 && axis.end[p] == kernel[i];
+        const std::int64_t last = position.rank() - 1;
+        if (!walk.channels) position[last] = block * most_lanes;
+        lanes = std::min(most_lanes, walk.channels ? channels - channel : walk.a.positions[last] - position[last]);
+        y_at = sample * walk.y.stride(0) + channel * walk.y.stride(1);
+        x_at = sample * walk.x.stride(0) + channel * walk.x.stride(1);
+        const Window& w = walk.a.window;
+        for (std::int64_t i = 0; i <= last; ++i) {
+            y_at += position[i] * walk.y.stride(i + 2);
+            if (i < walked()) x_at += (position[i] * w.stride[i] - w.pad_low[i]) * walk.x.stride(i + 2);
         }
-        body.begin(y_at, lanes, position);
-        if (w.channels && whole) {
-            for (std::int64_t id = 0; id < outer_taps; ++id)
-                body.tap(0, lanes, x_at + w.tap_offset[static_cast<std::size_t>(id)], id);
-            body.finish();
-            continue;
-        }
-        bool any = true;
+    }
+
+    const Walk& walk;
+    Dims position;  ///< of lane 0
+    std::int64_t group = 0, block = 0, sample = 0, channel = 0, lanes = 0, placed_group = -1;
+    std::int64_t y_at = 0, x_at = 0;  ///< x_at: of the walked axes' tap 0, which may lie outside the data
+};
+
+/// All taps of the window at `row` that lie in the data, in row-major order.
+template <class Body> inline void walk_taps(const Walk& w, const Row& row, Dims& tap, Body& body) {
+    const Window& window = w.a.window;
+    const std::int64_t walked = row.walked(), last = window.rank() - 1;
+    for (std::int64_t i = 0; i < walked; ++i) {
+        const Walk::Axis& axis = w.axes[static_cast<std::size_t>(i)];
+        const auto p = static_cast<std::size_t>(row.position[i]);
+        if (axis.begin[p] >= axis.end[p]) return;
+        tap[i] = axis.begin[p];
+    }
+    for (;;) {
+        std::int64_t id = 0, at = row.x_at;
         for (std::int64_t i = 0; i < walked; ++i) {
-            const auto p = static_cast<std::size_t>(position[i]);
-            any = any && w.axes[static_cast<std::size_t>(i)].begin[p] < w.axes[static_cast<std::size_t>(i)].end[p];
+            id = id * window.kernel[i] + tap[i];
+            at += tap[i] * window.dilation[i] * w.x.stride(i + 2);
         }
-        while (any) {
-            std::int64_t id = 0, at = x_at;
-            for (std::int64_t i = 0; i < walked; ++i) {
-                id = id * kernel[i] + tap[i];
-                at += tap[i] * dilation[i] * w.x.stride(i + 2);
+        if (w.channels) {
+            body.tap(0, row.lanes, at, id);
+        } else {
+            const std::int64_t from = row.position[last], step = w.x.stride(last + 2);
+            for (std::int64_t t = 0; t < window.kernel[last]; ++t) {
+                const std::int64_t low = std::max(w.first[static_cast<std::size_t>(t)] - from, std::int64_t{0});
+                const std::int64_t high = std::min(w.last[static_cast<std::size_t>(t)] - from, row.lanes);
+                if (low >= high) continue;
+                const std::int64_t i =
+                    (from + low) * window.stride[last] - window.pad_low[last] + t * window.dilation[last];
+                body.tap(low, high, at + i * step, id * window.kernel[last] + t);
             }
-            if (w.channels) {
-                body.tap(0, lanes, at, id);
-            } else {
-                const std::int64_t from = position[rank - 1], step = w.x.stride(rank + 1);
-                for (std::int64_t t = 0; t < inner_taps; ++t) {
-                    const std::int64_t low = std::max(w.first[static_cast<std::size_t>(t)] - from, std::int64_t{0});
-                    const std::int64_t high = std::min(w.last[static_cast<std::size_t>(t)] - from, lanes);
-                    if (low >= high) continue;
-                    const std::int64_t i =
-                        (from + low) * stride[rank - 1] - w.a.window.pad_low[rank - 1] + t * dilation[rank - 1];
-                    body.tap(low, high, at + i * step, id * inner_taps + t);
-                }
-            }
-            std::int64_t i = walked - 1;
-            for (; i >= 0; --i) {
-                const auto p = static_cast<std::size_t>(position[i]);
-                if (++tap[i] < w.axes[static_cast<std::size_t>(i)].end[p]) break;
-                tap[i] = w.axes[static_cast<std::size_t>(i)].begin[p];
-            }
-            any = i >= 0;
         }
+        std::int64_t i = walked - 1;
+        for (; i >= 0; --i) {
+            const Walk::Axis& axis = w.axes[static_cast<std::size_t>(i)];
+            const auto p = static_cast<std::size_t>(row.position[i]);
+            if (++tap[i] < axis.end[p]) break;
+            tap[i] = axis.begin[p];
+        }
+        if (i < 0) return;
+    }
+}
+
+/// Calls of `body` for rows [begin, end):
+///   body.whole(y_offset, x_offset, lanes)  all taps of a window of channels lie in the data, at x_offset + tap_offset;
+///   returns
+///                                          false to get the calls below instead
+///   body.begin(y_offset, lanes, position)  a row starts; `position` is that of lane 0
+///   body.tap(low, high, x_offset, id)      lanes [low, high) read x[x_offset + (lane - low) * x_step]
+///   body.finish()
+template <class Body> inline void walk_rows(const Walk& w, std::int64_t begin, std::int64_t end, Body& body) {
+    if (begin >= end) return;
+    Row row(w, begin);
+    Dims tap(w.a.window.rank(), 0);
+    for (std::int64_t r = begin; r < end; ++r, row.next()) {
+        bool whole = w.channels && w.x_step == 1 && w.y_step == 1;
+        for (std::int64_t i = 0; whole && i < row.walked(); ++i) {
+            const Walk::Axis& axis = w.axes[static_cast<std::size_t>(i)];
+            const auto p = static_cast<std::size_t>(row.position[i]);
+            whole = axis.begin[p] == 0 && axis.end[p] == w.a.window.kernel[i];
+        }
+        if (whole && body.whole(row.y_at, row.x_at, row.lanes)) continue;
+        body.begin(row.y_at, row.lanes, row.position);
+        walk_taps(w, row, tap, body);
         body.finish();
     }
 }
