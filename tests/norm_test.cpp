@@ -190,7 +190,7 @@ TEST_P(EveryNorm, TakesWeightOrBiasAlone) {
 TEST_P(EveryNorm, MatchesTheFormulaOverDtypesAndSizes) {
     // Many groups, few groups, split groups, narrow and wide columns.
     for (const Shape& shape : {Shape{40, 6, 50}, Shape{2, 4, 130, 140}, Shape{700, 4, 3}, Shape{5, 600, 9},
-                               Shape{1, 2, 9001}, Shape{300, 20, 64}}) {
+                               Shape{1, 2, 9001}, Shape{300, 20, 64}, Shape{2, 1300, 40}, Shape{3, 64, 7, 9}}) {
         const Shape parameter = GetParam().parameter(shape);
         for (const auto& [layout, x] : layouts(random_tensor(shape, 4, -2, 3, ca::f32))) {
             if (layout == "flipped" || layout == "every second") continue;

@@ -61,16 +61,7 @@ private:
         const std::int64_t elements = g_.elements_per_block();
         sums_.resize(static_cast<std::size_t>(g_.groups));
         if (g_.rows && g_.blocks >= norm_many_blocks && elements <= norm_cached_elements) {
-            cpu::parallel_for(g_.blocks, std::max<std::int64_t>(1, norm_thread_elements / elements),
-                              [&](std::int64_t begin, std::int64_t end) {
-                                  Tiles tiles(*this);
-                                  for (std::int64_t b = begin; b < end; ++b) {
-                                      double sums[2] = {};
-                                      add_row_sums(tiles, b, 0, g_.pieces, sums);
-                                      sums_[static_cast<std::size_t>(g_.place(b, 0).group)] = {sums[0], sums[1]};
-                                      for (std::int64_t p = 0; p < g_.pieces; ++p) apply(tiles, b, p);
-                                  }
-                              });
+            run_by_group(elements);
         } else {
             sum_in_chunks(elements);
             const std::int64_t tile = std::max<std::int64_t>(1, elements / g_.pieces);
@@ -80,16 +71,40 @@ private:
                                   for (std::int64_t i = begin; i < end; ++i) apply(tiles, i / g_.pieces, i % g_.pieces);
                               });
         }
-        if (!a_.affine_gradients) return;
-        for (std::int64_t b = 0; b < g_.blocks; ++b) {
-            for (std::int64_t j = 0; j < g_.columns_of(b); ++j) {
-                const auto place = g_.place(b, j);
-                const Sums& s = sums_[static_cast<std::size_t>(place.group)];
-                weight_grad_[static_cast<std::size_t>(place.affine)] +=
-                    s.cx * scale_[static_cast<std::size_t>(place.group)];
-                bias_grad_[static_cast<std::size_t>(place.affine)] += s.c;
+    }
+
+    /// Every group is read for its sums and again, from the cache, for its gradients.
+    void run_by_group(std::int64_t elements) {
+        std::vector<Sums> raw(static_cast<std::size_t>(g_.blocks));
+        const std::int64_t grain = std::max<std::int64_t>(1, norm_thread_elements / elements);
+        cpu::parallel_for(g_.blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+            Tiles tiles(*this);
+            for (std::int64_t b = begin; b < end; ++b) {
+                double sums[2] = {};
+                add_row_sums(tiles, b, 0, g_.pieces, sums);
+                const auto place = g_.place(b, 0);
+                const double weight = weight_[static_cast<std::size_t>(place.affine)];
+                raw[static_cast<std::size_t>(b)] = {sums[0], sums[1]};
+                sums_[static_cast<std::size_t>(place.group)] = {sums[0] * weight, sums[1] * weight};
+                for (std::int64_t p = 0; p < g_.pieces; ++p) apply(tiles, b, p);
             }
+        });
+        for (std::int64_t b = 0; b < g_.blocks; ++b) {
+            const auto place = g_.place(b, 0);
+            const Sums& s = raw[static_cast<std::size_t>(b)];
+            weight_grad_[static_cast<std::size_t>(place.affine)] +=
+                s.cx * scale_[static_cast<std::size_t>(place.group)];
+            bias_grad_[static_cast<std::size_t>(place.affine)] += s.c;
         }
+    }
+
+    /// Adds the sums of g and g (x - mean) over a group, or over a column of one, to those of the group and its weight.
+    void add_sums(const NormGeometry::Place& place, double g, double gx) {
+        const auto group = static_cast<std::size_t>(place.group), affine = static_cast<std::size_t>(place.affine);
+        sums_[group].c += g * weight_[affine];
+        sums_[group].cx += gx * weight_[affine];
+        weight_grad_[affine] += gx * scale_[group];
+        bias_grad_[affine] += g;
     }
 
     /// sums_ of every group, from chunks of pieces that are merged in order.
@@ -118,9 +133,7 @@ private:
             const std::int64_t block = task / chunks, columns = g_.columns_of(block);
             const double* sums = states.data() + task * width * 2;
             for (std::int64_t j = 0; j < columns * g_.fold; ++j) {
-                Sums& s = sums_[static_cast<std::size_t>(g_.place(block, j % columns).group)];
-                s.c += sums[j];
-                s.cx += sums[width + j];
+                add_sums(g_.place(block, j % columns), sums[j], sums[width + j]);
             }
         }
     }
@@ -154,7 +167,7 @@ private:
     std::array<double, 3> factors(std::int64_t group, double weight) const {
         const Sums& s = sums_[static_cast<std::size_t>(group)];
         const double r = scale_[static_cast<std::size_t>(group)], n = static_cast<double>(g_.group_size);
-        return {r * weight, a_.centred ? r * weight * s.c / n : 0.0, r * r * r * weight * s.cx / n};
+        return {r * weight, a_.centred ? r * s.c / n : 0.0, r * r * r * s.cx / n};
     }
 
     void apply(Tiles& tiles, std::int64_t block, std::int64_t piece) const {

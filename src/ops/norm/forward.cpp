@@ -72,12 +72,42 @@ private:
 
     void measure_all() {
         const Strides groups = contiguous_strides(*call_.outputs[1].shape);
-        reduce(x_, a_.axes, groups, statistics_, false,
-               [&](const void* states, std::int64_t n, std::int64_t offset, std::int64_t stride) {
+        if (g_.column_axes.empty()) {
+            reduce(x_, a_.axes, groups, statistics_, false,
+                   [&](const void* states, std::int64_t n, std::int64_t offset, std::int64_t stride) {
+                       for (std::int64_t i = 0; i < n; ++i) {
+                           keep(static_cast<const std::byte*>(states) + i * statistics_.state_bytes,
+                                offset + i * stride);
+                       }
+                   });
+            return;
+        }
+        // Columns of one group are measured apart, then merged in order.
+        Shape shape = *x_.shape;
+        Axes rows;
+        for (const std::int64_t a : a_.axes) {
+            if (std::ranges::find(g_.column_axes, a) != g_.column_axes.end()) continue;
+            rows.push_back(a);
+            shape[a] = 1;
+        }
+        const std::int64_t bytes = statistics_.state_bytes;
+        std::vector<std::byte> states(static_cast<std::size_t>(numel(shape) * bytes)),
+            merged(static_cast<std::size_t>(g_.groups * bytes));
+        const Strides strides = contiguous_strides(shape);
+        reduce(x_, rows, strides, statistics_, false,
+               [&](const void* from, std::int64_t n, std::int64_t offset, std::int64_t stride) {
                    for (std::int64_t i = 0; i < n; ++i) {
-                       keep(static_cast<const std::byte*>(states) + i * statistics_.state_bytes, offset + i * stride);
+                       std::memcpy(states.data() + (offset + i * stride) * bytes,
+                                   static_cast<const std::byte*>(from) + i * bytes, static_cast<std::size_t>(bytes));
                    }
                });
+        statistics_.init(merged.data(), g_.groups);
+        Strides to = groups;
+        for (const std::int64_t a : a_.axes) to[a] = 0;
+        each_element({states.data(), u8, &shape, &strides}, to, [&](std::int64_t column, std::int64_t group) {
+            statistics_.merge(merged.data() + group * bytes, states.data() + column * bytes, 1);
+        });
+        for (std::int64_t group = 0; group < g_.groups; ++group) keep(merged.data() + group * bytes, group);
     }
 
     void take_given() {

@@ -43,6 +43,52 @@ std::int64_t product(const std::vector<NormAxis>& axes, std::size_t count) {
     return n;
 }
 
+/// Merged axes, outermost first.
+struct Run : NormAxis {
+    bool reduced = false;
+    Axes axes;  ///< of the tensor
+};
+
+std::vector<Run> merged_axes(const View& layout, const NormAttributes& attributes) {
+    const Strides affine = affine_strides(layout, attributes.affine);
+    Shape group_shape = *layout.shape;
+    for (const std::int64_t a : attributes.axes) group_shape[a] = 1;
+    const Strides groups = contiguous_strides(group_shape);
+    std::vector<Run> runs;
+    for (const std::int64_t a : memory_order(layout)) {
+        Run run;
+        run.reduced = std::ranges::find(attributes.axes, a) != attributes.axes.end();
+        static_cast<NormAxis&>(run) = {layout.size(a), layout.stride(a), affine[a], run.reduced ? 0 : groups[a]};
+        if (!runs.empty()) {
+            const Run& outer = runs.back();
+            if (outer.reduced == run.reduced && outer.stride == run.stride * run.size &&
+                outer.affine == run.affine * run.size && outer.group == run.group * run.size) {
+                run.size *= outer.size;
+                run.axes = outer.axes;
+                runs.pop_back();
+            }
+        }
+        run.axes.push_back(a);
+        runs.push_back(run);
+    }
+    return runs;
+}
+
+/// How many of the innermost runs make the columns; 0: rows.
+std::size_t count_columns(const std::vector<Run>& runs) {
+    if (runs.empty()) return 0;
+    const std::size_t last = runs.size() - 1;
+    if (!runs[last].reduced) return 1;
+    const bool beside =
+        last > 1 && runs[last].size < 64 && !runs[last - 1].reduced && runs[last - 1].stride == runs[last].size;
+    bool others = false, uniform = true;
+    for (std::size_t i = 0; i < last; ++i) {
+        others = others || runs[i].reduced;
+        uniform = uniform && (!runs[i].reduced || runs[i].affine == 0);
+    }
+    return beside && others && uniform ? 2 : 0;
+}
+
 void divide(NormGeometry& g) {
     g.groups = product(g.kept, g.kept.size());
     g.group_size = product(g.reduced, g.reduced.size());
@@ -54,14 +100,15 @@ void divide(NormGeometry& g) {
         g.blocks = g.groups;
         return;
     }
-    const NormAxis& columns = g.kept.back();
-    g.column_blocks = divide_up(columns.size, norm_columns);
-    g.blocks = g.groups / columns.size * g.column_blocks;
-    if (columns.size < 64 && g.reduced.size() == 1 && g.reduced[0].stride == columns.size) {
-        g.fold = std::min(128 / columns.size, run);
-    }
+    g.width = product(g.columns, g.columns.size());
+    g.column_blocks = divide_up(g.width, norm_columns);
+    g.blocks = g.groups * g.column_blocks;
+    if (g.width < 64 && g.reduced.size() == 1 && g.reduced[0].stride == g.width) g.fold = std::min(128 / g.width, run);
     g.per_run = divide_up(run / g.fold, norm_rows) + (run % g.fold != 0 ? 1 : 0);
     g.pieces = outer * g.per_run;
+    const std::int64_t shared = g.columns.size() == 2 ? g.columns[1].size : 1;
+    g.groups *= g.width / shared;
+    g.group_size *= shared;
 }
 
 }  // namespace
@@ -82,48 +129,35 @@ Strides affine_strides(const View& layout, const Shape& affine) {
 
 NormGeometry norm_geometry(const View& layout, const NormAttributes& attributes) {
     NormGeometry g;
-    const Strides affine = affine_strides(layout, attributes.affine);
-    Shape group_shape = *layout.shape;
-    for (const std::int64_t a : attributes.axes) group_shape[a] = 1;
-    const Strides groups = contiguous_strides(group_shape);
-    bool last_reduced = true, any = false;
-    for (const std::int64_t a : memory_order(layout)) {
-        const bool reduced = std::ranges::find(attributes.axes, a) != attributes.axes.end();
-        auto& list = reduced ? g.reduced : g.kept;
-        const NormAxis axis{layout.size(a), layout.stride(a), affine[a], reduced ? 0 : groups[a]};
-        const bool merges = any && reduced == last_reduced && list.back().stride == axis.stride * axis.size &&
-                            list.back().affine == axis.affine * axis.size &&
-                            list.back().group == axis.group * axis.size;
-        const std::int64_t outer = merges ? list.back().size : 1;
-        if (merges) list.pop_back();
-        list.push_back(axis);
-        list.back().size *= outer;
-        last_reduced = reduced;
-        any = true;
+    const std::vector<Run> runs = merged_axes(layout, attributes);
+    const std::size_t columns = count_columns(runs);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+        if (i + columns >= runs.size()) {
+            g.columns.push_back(runs[i]);
+            if (runs[i].reduced) g.column_axes = runs[i].axes;
+        } else {
+            (runs[i].reduced ? g.reduced : g.kept).push_back(runs[i]);
+        }
     }
-    g.rows = !any || last_reduced;
+    g.rows = columns == 0;
     if (g.reduced.empty()) g.reduced.emplace_back();
     divide(g);
     return g;
 }
 
 std::int64_t NormGeometry::elements_per_block() const {
-    return rows ? group_size : group_size * std::min(kept.back().size, norm_columns);
+    return rows ? group_size : product(reduced, reduced.size()) * std::min(width, norm_columns);
 }
 
 std::int64_t NormGeometry::columns_of(std::int64_t block) const {
-    if (rows) return 1;
-    return std::min(norm_columns, kept.back().size - block % column_blocks * norm_columns);
+    return rows ? 1 : std::min(norm_columns, width - block % column_blocks * norm_columns);
 }
 
 NormGeometry::Place NormGeometry::place(std::int64_t block, std::int64_t column) const {
-    if (rows) {
-        const Position p = position_of(kept, std::ssize(kept), block);
-        return {p.group, p.affine};
-    }
-    const Position p = position_of(kept, std::ssize(kept) - 1, block / column_blocks);
-    const std::int64_t j = block % column_blocks * norm_columns + column;
-    return {p.group + j * kept.back().group, p.affine + j * kept.back().affine};
+    const Position outer = position_of(kept, std::ssize(kept), block / column_blocks);
+    if (rows) return {outer.group, outer.affine};
+    const Position inner = position_of(columns, std::ssize(columns), block % column_blocks * norm_columns + column);
+    return {outer.group + inner.group, outer.affine + inner.affine};
 }
 
 NormTile NormGeometry::tile(std::int64_t block, std::int64_t piece) const {
@@ -136,14 +170,14 @@ NormTile NormGeometry::tile(std::int64_t block, std::int64_t piece) const {
         return {base.offset + outer.offset + begin * run.stride, 1, std::min(norm_row, run.size - begin), 0,
                 base.affine + outer.affine + begin * run.affine};
     }
-    const Position base = position_of(kept, std::ssize(kept) - 1, block / column_blocks);
+    const Position base = position_of(kept, std::ssize(kept), block / column_blocks);
     const std::int64_t offset = base.offset + outer.offset + block % column_blocks * norm_columns;
-    const std::int64_t width = columns_of(block), folded = run.size / fold, begin = part * norm_rows;
+    const std::int64_t columns_here = columns_of(block), folded = run.size / fold, begin = part * norm_rows;
     if (begin >= folded && run.size % fold != 0) {  // the rows that are fewer than a fold
-        return {offset + folded * fold * run.stride, 1, width * (run.size % fold), 0, 0};
+        return {offset + folded * fold * run.stride, 1, columns_here * (run.size % fold), 0, 0};
     }
-    return {offset + begin * fold * run.stride, std::min(norm_rows, folded - begin), width * fold, fold * run.stride,
-            0};
+    return {offset + begin * fold * run.stride, std::min(norm_rows, folded - begin), columns_here * fold,
+            fold * run.stride, 0};
 }
 
 }  // namespace calor::ops

@@ -1,6 +1,7 @@
 // How the groups of a normalisation lie in memory that all large operands share: a dense permutation of the axes.
 //   rows      the innermost axis belongs to the group: a block is a group, a piece a run of it
-//   columns   the innermost axis tells groups apart: a block is a range of columns, a piece some rows of it
+//   columns   the innermost axis tells groups apart, or is a short run of a group beside those of others (group_norm of
+//             channels-last images): a block is a range of columns, a piece some rows of it
 #pragma once
 
 #include <vector>
@@ -32,7 +33,10 @@ struct NormGeometry {
     std::int64_t pieces = 1;   ///< tiles a block
     std::int64_t per_run = 1;  ///< tiles along the innermost reduced axis
     std::int64_t column_blocks = 1;
-    std::vector<NormAxis> kept, reduced;  ///< outermost first
+    std::vector<NormAxis> kept, reduced;  ///< outermost first, without the axes of the columns
+    std::vector<NormAxis> columns;        ///< columns: the innermost axes, one dense run
+    std::int64_t width = 1;               ///< columns: elements of that run
+    Axes column_axes;                     ///< columns: axes of the group among them
 
     std::int64_t elements_per_block() const;
     NormTile tile(std::int64_t block, std::int64_t piece) const;
