@@ -169,18 +169,12 @@ Tensor group_norm(const Tensor& input, std::int64_t groups, const Tensor& weight
     }
     check_parameter("group_norm", weight, "the weight", x, {channels}, where);
     check_parameter("group_norm", bias, "the bias", x, {channels}, where);
-    // [N, groups, C / groups, spatial...]
-    const auto split = [&](const Shape& shape) {
-        Shape s{shape[0], groups, channels / groups};
-        for (std::int64_t a = 2; a < shape.rank(); ++a) s.push_back(shape[a]);
-        return s;
-    };
     Shape affine(x.rank(), 1);
     affine[1] = channels;
-    const auto parameter = [&](const Tensor& t) { return t.defined() ? reshape(t, split(affine), where) : t; };
-    const Tensor y = ops::normalize(reshape(x, split(x.shape()), where), parameter(weight), parameter(bias),
-                                    {.axes = range(2, x.rank() + 1), .epsilon = epsilon}, where);
-    return reshape(y, x.shape(), where);
+    affine = ops::grouped_shape(affine, groups);
+    const auto parameter = [&](const Tensor& t) { return t.defined() ? reshape(t, affine, where) : t; };
+    return ops::normalize(x, parameter(weight), parameter(bias),
+                          {.axes = range(2, x.rank() + 1), .epsilon = epsilon, .channel_groups = groups}, where);
 }
 
 Tensor instance_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, double epsilon,
