@@ -172,14 +172,15 @@ template <class T, bool keep> struct Maximum {
             which[i] = take ? static_cast<LaneId<T>>(id) : which[i];
         }
     }
-    bool whole(std::int64_t y_offset, std::int64_t x_offset, std::int64_t count) {
+    bool row(const Row& r, bool whole) {
         if constexpr (!std::is_floating_point_v<T>) {
             return false;
         } else {
+            const std::int64_t y_offset = r.y_at, x_offset = r.x_at, count = r.lanes;
             const Tag<T> d;
             const IdTag<T> di;
             const auto n = static_cast<std::int64_t>(hn::Lanes(d)), taps = std::ssize(job.walk.tap_offset);
-            if (count % n != 0) return false;
+            if (!whole || count % n != 0) return false;
             const std::int64_t* offsets = job.walk.tap_offset.data();
             const T* x = job.walk.x.as<const T>() + x_offset;
             T* y = job.walk.y.as<T>() + y_offset;
@@ -209,6 +210,29 @@ template <class T, bool keep> struct Maximum {
     }
 };
 
+inline constexpr std::int64_t nowhere = INT64_MIN;
+
+/// Calls f(lane, offset of the element of x that the lane's saved tap names, or nowhere) for positions along the last
+/// axis.
+template <class F> inline void each_named(const Job& job, const Row& r, const F& f) {
+    const Walk& w = job.walk;
+    const std::int64_t last = w.a.window.rank() - 1, step = w.y_step, x_step = w.x_step;
+    const std::int64_t base =
+        r.x_at + (r.position[last] * w.a.window.stride[last] - w.a.window.pad_low[last]) * w.x.stride(last + 2);
+    const std::int64_t* offsets = w.tap_offset.data();
+    const auto walk = [&](const auto* taps, std::int64_t none) {
+        for (std::int64_t i = 0; i < r.lanes; ++i) {
+            const std::int64_t id = taps[i * step];
+            f(i, id == none ? nowhere : base + i * x_step + offsets[id]);
+        }
+    };
+    if (job.taps->dtype == u8) {
+        walk(job.taps->as<const std::uint8_t>() + r.y_at, 255);
+    } else {
+        walk(job.taps->as<const std::int32_t>() + r.y_at, no_tap);
+    }
+}
+
 /// y = the element of x that the saved tap names; 0 for none.
 template <class T> struct Take {
     const Job& job;
@@ -234,7 +258,14 @@ template <class T> struct Take {
             }
         });
     }
-    bool whole(std::int64_t, std::int64_t, std::int64_t) { return false; }
+    bool row(const Row& r, bool) {
+        if (job.walk.channels) return false;
+        each_named(job, r, [&](std::int64_t lane, std::int64_t x_offset) {
+            job.walk.y.as<T>()[r.y_at + lane * job.walk.y_step] =
+                x_offset == nowhere ? T(0) : job.walk.x.as<const T>()[x_offset];
+        });
+        return true;
+    }
     void finish() {
         T* to = job.walk.y.as<T>() + at;
         for (std::int64_t i = 0; i < lanes; ++i) to[i * job.walk.y_step] = values[i];
@@ -271,11 +302,19 @@ template <class T, bool write> struct Put {
             }
         });
     }
-    bool whole(std::int64_t y_offset, std::int64_t x_offset, std::int64_t count) {
+    bool row(const Row& r, bool whole) {
+        if (!job.walk.channels) {  // straight to the element that the tap names; the rest is zero already
+            each_named(job, r, [&](std::int64_t lane, std::int64_t x_offset) {
+                const T g = job.walk.y.as<const T>()[r.y_at + lane * job.walk.y_step];
+                if (x_offset != nowhere) job.walk.x.as<T>()[x_offset] += g;
+            });
+            return true;
+        }
+        const std::int64_t y_offset = r.y_at, x_offset = r.x_at, count = r.lanes;
         const Tag<T> d;
         const IdTag<T> di;
         const auto n = static_cast<std::int64_t>(hn::Lanes(d)), taps = std::ssize(job.walk.tap_offset);
-        if (count % n != 0) return false;
+        if (!whole || count % n != 0) return false;
         const std::int64_t* offsets = job.walk.tap_offset.data();
         T* x = job.walk.x.as<T>() + x_offset;
         const T* y = job.walk.y.as<const T>() + y_offset;
@@ -324,10 +363,11 @@ template <class T> struct Average {
             for (std::int64_t i = 0; i < high - low; ++i) to[i] += from[i * step];
         });
     }
-    bool whole(std::int64_t y_offset, std::int64_t x_offset, std::int64_t count) {
+    bool row(const Row& r, bool whole) {
+        const std::int64_t y_offset = r.y_at, x_offset = r.x_at, count = r.lanes;
         const Tag<T> d;
         const auto n = static_cast<std::int64_t>(hn::Lanes(d)), taps = std::ssize(job.walk.tap_offset);
-        if (count % n != 0) return false;
+        if (!whole || count % n != 0) return false;
         const std::int64_t* offsets = job.walk.tap_offset.data();
         const T* x = job.walk.x.as<const T>() + x_offset;
         const auto divisor = hn::Set(d, static_cast<T>(job.walk.whole_divisor()));
@@ -371,10 +411,11 @@ template <class T, bool write> struct Spread {
             }
         });
     }
-    bool whole(std::int64_t y_offset, std::int64_t x_offset, std::int64_t count) {
+    bool row(const Row& r, bool whole) {
+        const std::int64_t y_offset = r.y_at, x_offset = r.x_at, count = r.lanes;
         const Tag<T> d;
         const auto n = static_cast<std::int64_t>(hn::Lanes(d)), taps = std::ssize(job.walk.tap_offset);
-        if (count % n != 0) return false;
+        if (!whole || count % n != 0) return false;
         const std::int64_t* offsets = job.walk.tap_offset.data();
         T* x = job.walk.x.as<T>() + x_offset;
         const auto divisor = hn::Set(d, static_cast<T>(job.walk.whole_divisor()));
@@ -468,7 +509,8 @@ void run_walk(Kind kind, const graph::Call& call, const View& x, const View& y, 
     const bool channels = channels_last(x) && channels_last(y);
     const Walk walk(a, x, y, channels);
     const bool scatters = kind == Kind::max_grad || kind == Kind::average_grad;
-    if (scatters && !(walk.disjoint && walk.covers)) clear(x);
+    const bool writes_all = walk.disjoint && walk.covers && (channels || kind != Kind::max_grad);
+    if (scatters && !writes_all) clear(x);
     const std::int64_t lanes = channels ? std::min(most_lanes, y.size(1)) : std::min(most_lanes, a.positions.back());
     const std::int64_t grain = std::max<std::int64_t>(1, 16384 / (lanes * tap_count(a.window)));
     if (scatters && !walk.disjoint) {  // rows of a group add to the same elements

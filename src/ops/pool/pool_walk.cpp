@@ -42,7 +42,6 @@ Walk::Walk(const Attributes& attributes, const View& x_view, const View& y_view,
     groups = y.size(0) * (channels ? lane_blocks : y.size(1));
     x_step = channels ? x.stride(1) : w.stride[l] * x.stride(l + 2);
     y_step = channels ? y.stride(1) : y.stride(l + 2);
-    if (!channels) return;
     tap_offset.assign(1, 0);
     for (std::int64_t i = 0; i < rank; ++i) {
         std::vector<std::int64_t> next;

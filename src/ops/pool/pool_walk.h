@@ -138,9 +138,9 @@ template <class Body> inline void walk_taps(const Walk& w, const Row& row, Dims&
 }
 
 /// Calls of `body` for rows [begin, end):
-///   body.whole(y_offset, x_offset, lanes)  all taps of a window of channels lie in the data, at x_offset + tap_offset;
-///   returns
-///                                          false to get the calls below instead
+///   body.row(row, whole)                   a row as a whole; false to get the calls below instead. `whole`: its lanes
+///   are channels
+///                                          side by side, and all taps lie in the data, at row.x_at + tap_offset
 ///   body.begin(y_offset, lanes, position)  a row starts; `position` is that of lane 0
 ///   body.tap(low, high, x_offset, id)      lanes [low, high) read x[x_offset + (lane - low) * x_step]
 ///   body.finish()
@@ -155,7 +155,7 @@ template <class Body> inline void walk_rows(const Walk& w, std::int64_t begin, s
             const auto p = static_cast<std::size_t>(row.position[i]);
             whole = axis.begin[p] == 0 && axis.end[p] == w.a.window.kernel[i];
         }
-        if (whole && body.whole(row.y_at, row.x_at, row.lanes)) continue;
+        if (body.row(row, whole)) continue;
         body.begin(row.y_at, row.lanes, row.position);
         walk_taps(w, row, tap, body);
         body.finish();
