@@ -6,10 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <new>
 #include <type_traits>
-#include <vector>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "device/cpu/gemm.cpp"
@@ -19,6 +16,7 @@
 
 #include "calor/device.h"
 #include "device/cpu/parallel.h"
+#include "device/cpu/scratch.h"
 #include "device/cpu/vectorize.h"
 
 #ifndef CALOR_GEMM_TASK
@@ -263,14 +261,6 @@ template <class T> void store(const Gemm<T>& g, const Task<T>& t, std::int64_t p
     }
 }
 
-template <class T> struct Deleter {
-    void operator()(T* p) const { ::operator delete[](p, std::align_val_t(64)); }
-};
-template <class T> std::unique_ptr<T[], Deleter<T>> scratch(std::int64_t count) {
-    const auto bytes = static_cast<std::size_t>(count) * sizeof(T);
-    return std::unique_ptr<T[], Deleter<T>>(static_cast<T*>(::operator new[](bytes, std::align_val_t(64))));
-}
-
 template <class T> void run(const Gemm<T>& g) {
     if (g.m == 0 || g.n == 0 || g.batch == 0) return;
     const std::int64_t width = micro_width(g);
@@ -278,7 +268,9 @@ template <class T> void run(const Gemm<T>& g) {
     const std::int64_t row_tiles = ceil_div(g.m, cut.rows), column_tiles = ceil_div(g.n, cut.columns);
     const std::int64_t tiles = g.batch * row_tiles * column_tiles;
     const std::int64_t tile_size = cut.rows * cut.columns, inner = std::min(inner_block, cut.part);
-    const auto partial = cut.parts > 1 ? scratch<T>(tiles * cut.parts * tile_size) : nullptr;
+    constexpr auto bytes = static_cast<std::int64_t>(sizeof(T));
+    const Scratch sums(cut.parts > 1 ? tiles * cut.parts * tile_size * bytes : 0);
+    T* const partial = reinterpret_cast<T*>(sums.bytes());  // null: every tile is finished by its task
     const auto task_of = [&](std::int64_t tile) {
         const std::int64_t column = tile % column_tiles * cut.columns, row = tile / column_tiles % row_tiles * cut.rows;
         return Task<T>{row,
@@ -293,11 +285,12 @@ template <class T> void run(const Gemm<T>& g) {
                        nullptr};
     };
     parallel_for(tiles * cut.parts, 1, [&](std::int64_t begin, std::int64_t end) {
-        const auto memory = scratch<T>(tile_size + (cut.rows + cut.columns) * inner);
+        const Scratch scratch((tile_size + (cut.rows + cut.columns) * inner) * bytes);
+        T* const memory = reinterpret_cast<T*>(scratch.bytes());
         for (std::int64_t i = begin; i < end; ++i) {
             Task<T> t = task_of(i / cut.parts);
-            t.tile = partial ? partial.get() + i * tile_size : memory.get();
-            t.panels_a = memory.get() + tile_size;
+            t.tile = partial ? partial + i * tile_size : memory;
+            t.panels_a = memory + tile_size;
             t.panels_b = t.panels_a + cut.rows * inner;
             t.inner = i % cut.parts * cut.part;
             t.inners = std::min(cut.part, g.k - t.inner);
@@ -309,7 +302,7 @@ template <class T> void run(const Gemm<T>& g) {
     parallel_for(tiles, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
             Task<T> t = task_of(i);
-            t.tile = partial.get() + i * cut.parts * tile_size;
+            t.tile = partial + i * cut.parts * tile_size;
             for (std::int64_t part = 1; part < cut.parts; ++part) {
                 const T* more = t.tile + part * tile_size;
                 const std::int64_t used = round_up(t.rows, micro_rows) * round_up(t.columns, width);
