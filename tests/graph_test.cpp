@@ -22,6 +22,13 @@ TEST(Graph, RecordsAndEvaluatesOnReading) {
     EXPECT_TRUE(c.evaluated());
 }
 
+TEST(Graph, NumbersRoundOnceToHalves) {
+    const double above_tie = 1 + std::ldexp(1.0, -11) + std::ldexp(1.0, -40);  // f32 would lose the last term
+    EXPECT_EQ(static_cast<float>(ca::full({1}, above_tie, ca::f16).item<ca::float16>()), 1 + std::ldexp(1.F, -10));
+    EXPECT_EQ(static_cast<float>(ca::full({1}, -above_tie, ca::f16).item<ca::float16>()), -1 - std::ldexp(1.F, -10));
+    EXPECT_EQ(static_cast<float>(ca::full({1}, 1e300, ca::bf16).item<ca::bfloat16>()), std::numeric_limits<float>::infinity());
+}
+
 TEST(Graph, BroadcastsBothWays) {
     const Tensor a = ca::reshape(vector_of({1, 2, 3}), {3, 1}), b = vector_of({10, 20});
     EXPECT_EQ((a + b).shape(), (ca::Shape{3, 2}));

@@ -1,4 +1,5 @@
 // cast: conversion between dtypes, and numbers as tensors of rank 0.
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -37,12 +38,21 @@ bool fits(const Scalar& s, DType dtype) {
     return bits == 64 || (v >= -(std::int64_t{1} << (bits - 1)) && v < (std::int64_t{1} << (bits - 1)));
 }
 
+/// f64 -> f32 such that a further rounding to 16 bits gives what one rounding from f64 would: inexact values get an odd last bit.
+float round_to_odd(double value) {
+    const auto nearest = static_cast<float>(value);
+    if (std::isnan(value) || std::isinf(nearest) || static_cast<double>(nearest) == value) return nearest;
+    auto bits = std::bit_cast<std::uint32_t>(nearest);
+    if (std::abs(static_cast<double>(nearest)) > std::abs(value)) --bits;
+    return std::bit_cast<float>(bits | 1U);
+}
+
 void store_scalar(void* to, const Scalar& s, DType dtype) {
     switch (dtype) {
         case f64: return store(to, s.floating());
         case f32: return store(to, static_cast<float>(s.floating()));
-        case f16: return store(to, float16(static_cast<float>(s.floating())));
-        case bf16: return store(to, bfloat16(static_cast<float>(s.floating())));
+        case f16: return store(to, float16(round_to_odd(s.floating())));
+        case bf16: return store(to, bfloat16(round_to_odd(s.floating())));
         case i64:
         case u64: return store(to, s.integer());
         case i32:
