@@ -14,7 +14,7 @@ std::int64_t count_correct(const Tensor& scores, const Tensor& labels, const Whe
              {{"argument", "labels"}, {"got", labels.shape()}, {"expected", Shape{scores.size(0)}}, {"help", "one class a row"}});
     }
     const NoGrad guard;
-    const auto best = argmax(scores, 1, false, where).to_vector<std::int64_t>();
+    const auto best = argmax(scores, {1}, false, where).to_vector<std::int64_t>();
     const auto truth = labels.to(i64, where).to_vector<std::int64_t>();
     std::int64_t correct = 0;
     for (std::size_t i = 0; i < truth.size(); ++i) correct += best[i] == truth[i] ? 1 : 0;
