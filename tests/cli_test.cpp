@@ -114,9 +114,9 @@ TEST_F(Program, ErrorPageIsCurrent) {
 TEST_F(Program, TrainsTheSameTwiceAndPredicts) {
     const Outcome first = run(train("--epochs 2 --seed 5 --out " + file("a.safetensors")));
     ASSERT_EQ(first.status, 0) << first.text;
-    const Outcome second = run(train("--epochs 2 --seed 5 --threads 1 --out " + file("b.safetensors")));
+    const Outcome second = run(train("--epochs 2 --seed 5 --out " + file("b.safetensors")));
     ASSERT_EQ(second.status, 0) << second.text;
-    EXPECT_EQ(read(file("a.safetensors")), read(file("b.safetensors")));
+    EXPECT_TRUE(read(file("a.safetensors")) == read(file("b.safetensors"))) << "the weights differ";
     EXPECT_FALSE(fs::exists(file("a.safetensors.checkpoint")));
     std::string images;
     int count = 0;
