@@ -1,4 +1,4 @@
-// The ceiling of the CPU contractions: oneDNN called bare, each implementation it offers for a problem, in the formats
+// The ceiling of the CPU contractions, and calor below it: oneDNN called bare, each implementation it offers for a problem, in the formats
 // it likes best ("any"), in plain (N, C, spatial) and in channels-last activations. Reorders are timed apart, so that
 // "any + reorders" says what a caller with plain tensors would get.  Usage: onednn_bare [conv|matmul|all] [name part]
 #include <omp.h>
@@ -12,6 +12,8 @@
 #include <vector>
 
 #include <oneapi/dnnl/dnnl.hpp>
+
+#include "calor_contractions.h"
 
 namespace {
 
@@ -112,6 +114,16 @@ memory::desc last(const memory::dims& dims) {
     return {dims, memory::data_type::f32, tags[dims.size() - 3]};
 }
 
+/// The best bare time of the problem and role at hand, without and with the reorders that a caller's formats need.
+double best_bare = 1e9, best_moved = 1e9;
+
+void print_calor(const char* formats, double flops, const std::function<void()>& run) {
+    const double took = seconds(run);
+    std::printf("    %-14s %-28s %9.3f ms %7.1f GFLOP/s   = %3.0f %% of bare, %3.0f %% of bare with reorders\n", formats, "calor",
+                took * 1e3, flops / took / 1e9, 100 * best_bare / took, 100 * best_moved / took);
+    std::fflush(stdout);
+}
+
 /// Times every implementation of a primitive descriptor that is not the reference; prints one line each.
 template <class Primitive, class Pd, class Run>
 void all_implementations(const char* formats, Pd pd, double flops, int limit, Run&& run) {
@@ -121,6 +133,8 @@ void all_implementations(const char* formats, Pd pd, double flops, int limit, Ru
         double moved = 0;
         const double took = run(Primitive(pd), pd, moved);
         std::printf("    %-14s %-28s %9.3f ms %7.1f GFLOP/s", formats, name.c_str(), took * 1e3, flops / took / 1e9);
+        best_bare = std::min(best_bare, took);
+        best_moved = std::min(best_moved, took + moved);
         if (moved > 0) std::printf("   + reorders %7.3f ms = %7.1f GFLOP/s", moved * 1e3, flops / (took + moved) / 1e9);
         std::printf("\n");
         std::fflush(stdout);
@@ -158,6 +172,7 @@ void bench_conv(const ConvProblem& p, const std::string& role_filter) {
     for (const std::string role : {"forward", "input_grad", "weight_grad"}) {
         if (!role_filter.empty() && role.find(role_filter) == std::string::npos) continue;
         std::printf("  %s\n", role.c_str());
+        best_bare = best_moved = 1e9;
         for (const Formats& f : formats) {
             const auto run = [&](const dnnl::primitive& primitive, const auto& pd, double& moved) {
                 memory x = filled(role == "input_grad" ? pd.diff_src_desc() : pd.src_desc());
@@ -200,6 +215,10 @@ void bench_conv(const ConvProblem& p, const std::string& role_filter) {
                 std::printf("    %-14s refused: %s\n", f.name, e.message);
             }
         }
+        for (const bool channels_last : {false, true}) {
+            print_calor(channels_last ? "last" : "plain", flops,
+                        bench::calor_conv(p.x, p.w, y, p.stride, p.pad, p.dilation, p.groups, role, channels_last));
+        }
     }
 }
 
@@ -209,6 +228,7 @@ void bench_matmul(const MatmulProblem& p) {
     double flops = 2.0 * static_cast<double>(p.a.back());
     for (const auto d : c) flops *= static_cast<double>(d);
     std::printf("matmul %s\n", p.name);
+    best_bare = best_moved = 1e9;
     const auto stored = [](const memory::dims& dims, bool transposed) {
         if (!transposed) return plain(dims);
         return memory::desc(dims, memory::data_type::f32, dims.size() == 2 ? Tag::ba : Tag::acb);
@@ -236,7 +256,10 @@ void bench_matmul(const MatmulProblem& p) {
                        static_cast<float*>(cm.get_data_handle()), n);
         });
         std::printf("    %-14s %-28s %9.3f ms %7.1f GFLOP/s\n", "sgemm", "dnnl_sgemm", took * 1e3, flops / took / 1e9);
+        best_bare = std::min(best_bare, took);
+        best_moved = std::min(best_moved, took);
     }
+    print_calor("plain", flops, bench::calor_matmul(p.a, p.b, p.a_transposed, p.b_transposed));
 }
 
 }  // namespace
