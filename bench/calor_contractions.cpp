@@ -34,8 +34,10 @@ ca::Tensor matrix(Sizes sizes, bool transposed) {
 }  // namespace
 
 std::function<void()> calor_conv(const Sizes& x, const Sizes& w, const Sizes& y, const Sizes& stride, const Sizes& pad,
-                                 const Sizes& dilation, std::int64_t groups, const std::string& role, bool channels_last) {
-    const ca::ConvOptions options{.stride = dims(stride), .padding = ca::PerAxis(dims(pad)), .dilation = dims(dilation), .groups = groups};
+                                 const Sizes& dilation, std::int64_t groups, const std::string& role,
+                                 bool channels_last) {
+    const ca::ConvOptions options{
+        .stride = dims(stride), .padding = ca::PerAxis(dims(pad)), .dilation = dims(dilation), .groups = groups};
     const Sizes spatial(x.begin() + 2, x.end()), kernel(w.begin() + 2, w.end());
     const ca::Tensor tx = filled(x, channels_last), tw = filled(w, false), ty = filled(y, channels_last);
     if (role == "forward") return [=] { ca::conv(tx, tw, options).eval(); };

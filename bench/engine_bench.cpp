@@ -1,4 +1,5 @@
-// What the engine costs: recording and evaluating a tiny operation, and the bandwidth of a large one beside a plain copy.
+// What the engine costs: recording and evaluating a tiny operation, and the bandwidth of a large one beside a plain
+// copy.
 #include <benchmark/benchmark.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// One training step of the network of `calor train mnist`: forward, loss, backward, AdamW. Prints one JSON line with the median
-// milliseconds; bench/mnist_step_torch.py is the peer.
+// One training step of the network of `calor train mnist`: forward, loss, backward, AdamW. Prints one JSON line with
+// the median milliseconds; bench/mnist_step_torch.py is the peer.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -56,8 +56,10 @@ int run(const Options& o) {
     }
     std::ranges::sort(times);
     if (o.explain) fmt::print("{}", ca::explain_plan(ca::nn::cross_entropy(net(images), labels)));
-    fmt::print("{{\"id\": \"mnist_step\", \"pass\": \"step\", \"ms\": {:.4f}, \"least_ms\": {:.4f}, \"batch\": {}, \"loss\": {:.6f}}}\n",
-               times[times.size() / 2], times.front(), o.batch_size, last);
+    fmt::print(
+        "{{\"id\": \"mnist_step\", \"pass\": \"step\", \"ms\": {:.4f}, \"least_ms\": {:.4f}, \"batch\": {}, \"loss\": "
+        "{:.6f}}}\n",
+        times[times.size() / 2], times.front(), o.batch_size, last);
     return 0;
 }
 

@@ -1,6 +1,7 @@
-// The ceiling of the CPU contractions, and calor below it: oneDNN called bare, each implementation it offers for a problem, in the formats
-// it likes best ("any"), in plain (N, C, spatial) and in channels-last activations. Reorders are timed apart, so that
-// "any + reorders" says what a caller with plain tensors would get.  Usage: onednn_bare [conv|matmul|all] [name part]
+// The ceiling of the CPU contractions, and calor below it: oneDNN called bare, each implementation it offers for a
+// problem, in the formats it likes best ("any"), in plain (N, C, spatial) and in channels-last activations. Reorders
+// are timed apart, so that "any + reorders" says what a caller with plain tensors would get.  Usage: onednn_bare
+// [conv|matmul|all] [name part]
 #include <omp.h>
 #include <time.h>
 
@@ -119,8 +120,8 @@ double best_bare = 1e9, best_moved = 1e9;
 
 void print_calor(const char* formats, double flops, const std::function<void()>& run) {
     const double took = seconds(run);
-    std::printf("    %-14s %-28s %9.3f ms %7.1f GFLOP/s   = %3.0f %% of bare, %3.0f %% of bare with reorders\n", formats, "calor",
-                took * 1e3, flops / took / 1e9, 100 * best_bare / took, 100 * best_moved / took);
+    std::printf("    %-14s %-28s %9.3f ms %7.1f GFLOP/s   = %3.0f %% of bare, %3.0f %% of bare with reorders\n",
+                formats, "calor", took * 1e3, flops / took / 1e9, 100 * best_bare / took, 100 * best_moved / took);
     std::fflush(stdout);
 }
 

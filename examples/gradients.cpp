@@ -1,5 +1,5 @@
-// Gradients of any order, as functions of functions: the derivative of a derivative, a Hessian-vector product, and a rule of
-// one's own.
+// Gradients of any order, as functions of functions: the derivative of a derivative, a Hessian-vector product, and a
+// rule of one's own.
 #include <calor/calor.h>
 
 #include <cstdio>

@@ -30,7 +30,8 @@ Outcome run(const std::string& arguments) {
     Outcome o;
     std::FILE* pipe = popen((program + " " + arguments + " 2>&1").c_str(), "r");
     char block[4096];
-    for (std::size_t n = fread(block, 1, sizeof block, pipe); n > 0; n = fread(block, 1, sizeof block, pipe)) o.text.append(block, n);
+    for (std::size_t n = fread(block, 1, sizeof block, pipe); n > 0; n = fread(block, 1, sizeof block, pipe))
+        o.text.append(block, n);
     const int raw = pclose(pipe);
     o.status = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
     return o;
@@ -54,22 +55,27 @@ protected:
     void make_small_mnist() {
         fs::create_directories(folder_ / "data");
         for (const char* part : {"train", "t10k"}) {
-            const std::string images = part + std::string("-images-idx3-ubyte"), labels = part + std::string("-labels-idx1-ubyte");
+            const std::string images = part + std::string("-images-idx3-ubyte"),
+                              labels = part + std::string("-labels-idx1-ubyte");
             const int count = part == std::string("train") ? 640 : 100;
             cut(images, 16, count, count * 784);
             cut(labels, 8, count, count);
         }
     }
     void cut(const std::string& name, std::size_t header, int count, int bytes) {
-        const std::string command = "zcat " + root + "/data/mnist/" + name + ".gz | head -c " + std::to_string(header + static_cast<std::size_t>(bytes));
+        const std::string command = "zcat " + root + "/data/mnist/" + name + ".gz | head -c " +
+                                    std::to_string(header + static_cast<std::size_t>(bytes));
         std::FILE* pipe = popen(command.c_str(), "r");
         std::string all(header + static_cast<std::size_t>(bytes), '\0');
         ASSERT_EQ(fread(all.data(), 1, all.size(), pipe), all.size());
         pclose(pipe);
-        for (int i = 0; i < 4; ++i) all[static_cast<std::size_t>(4 + i)] = static_cast<char>((count >> (24 - 8 * i)) & 0xff);
+        for (int i = 0; i < 4; ++i)
+            all[static_cast<std::size_t>(4 + i)] = static_cast<char>((count >> (24 - 8 * i)) & 0xff);
         std::ofstream(folder_ / "data" / name, std::ios::binary) << all;
     }
-    std::string train(const std::string& more) const { return "train mnist --data " + (folder_ / "data").string() + " " + more; }
+    std::string train(const std::string& more) const {
+        return "train mnist --data " + (folder_ / "data").string() + " " + more;
+    }
     std::string file(const std::string& name) const { return (folder_ / name).string(); }
 
     fs::path folder_;
@@ -84,9 +90,10 @@ void expect_usage_error(const std::string& arguments) {
 
 TEST_F(Program, RefusesWrongArgumentsInOneLine) {
     for (const char* arguments :
-         {"", "fly", "train", "train cifar", "train mnist --epochs 0", "train mnist --epochs x", "train mnist --batch-size -1",
-          "train mnist --learning-rate nan?", "train mnist --resume /no/such/file", "train mnist --out /no/such/folder/x",
-          "train mnist --threads 0", "train mnist --unknown", "predict", "predict model", "explain no/such-code", "devices extra"}) {
+         {"", "fly", "train", "train cifar", "train mnist --epochs 0", "train mnist --epochs x",
+          "train mnist --batch-size -1", "train mnist --learning-rate nan?", "train mnist --resume /no/such/file",
+          "train mnist --out /no/such/folder/x", "train mnist --threads 0", "train mnist --unknown", "predict",
+          "predict model", "explain no/such-code", "devices extra"}) {
         expect_usage_error(arguments);
     }
 }
@@ -103,12 +110,15 @@ TEST_F(Program, HelpAndVersionAndDevices) {
 TEST_F(Program, ExplainsEveryCode) {
     const auto all = nlohmann::json::parse(run("explain --json").text);
     EXPECT_EQ(all.size(), calor::error_catalogue().size());
-    for (const auto& e : all) EXPECT_NE(run("explain " + e.at("code").get<std::string>()).text.find(e.at("meaning").get<std::string>()), std::string::npos);
+    for (const auto& e : all)
+        EXPECT_NE(run("explain " + e.at("code").get<std::string>()).text.find(e.at("meaning").get<std::string>()),
+                  std::string::npos);
     EXPECT_NE(run("explain shape/broadcas").text.find("did you mean shape/broadcast?"), std::string::npos);
 }
 
 TEST_F(Program, ErrorPageIsCurrent) {
-    EXPECT_EQ(read(root + "/docs/errors.md"), run("explain --markdown").text) << "run: calor explain --markdown > docs/errors.md";
+    EXPECT_EQ(read(root + "/docs/errors.md"), run("explain --markdown").text)
+        << "run: calor explain --markdown > docs/errors.md";
 }
 
 TEST_F(Program, TrainsTheSameTwiceAndPredicts) {
@@ -161,7 +171,8 @@ TEST_F(Program, ResumesToTheSameWeights) {
     const std::string options = "--epochs 30 --batch-size 32 --seed 9 --threads 1 --out ";
     ASSERT_EQ(run(train(options + file("whole"))).status, 0);
     ASSERT_EQ(interrupt_after(train(options + file("part")), "epoch 1/30", file("log")), 130) << read(file("log"));
-    EXPECT_NE(read(file("log")).find("resume with: calor train mnist --resume"), std::string::npos) << read(file("log"));
+    EXPECT_NE(read(file("log")).find("resume with: calor train mnist --resume"), std::string::npos)
+        << read(file("log"));
     // Interrupted once more on the way.
     const std::string resume = "--resume " + file("part.checkpoint") + " --threads 1 --out " + file("part");
     ASSERT_EQ(interrupt_after(train(resume), "epoch 4/30", file("log")), 130) << read(file("log"));

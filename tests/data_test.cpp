@@ -58,9 +58,11 @@ TEST_F(Files, MnistHasItsSizes) {
 TEST_F(Files, IdxReadsEveryElementType) {
     EXPECT_EQ(ca::data::read_idx(write("b", idx(0x08, {2, 2}, {1, 2, 3, '\xff'}))).to_vector<std::uint8_t>(),
               (std::vector<std::uint8_t>{1, 2, 3, 255}));
-    EXPECT_EQ(ca::data::read_idx(write("s", idx(0x0B, {2}, {'\x01', '\x02', '\xff', '\xfe'}))).to_vector<std::int16_t>(),
-              (std::vector<std::int16_t>{258, -2}));
-    EXPECT_EQ(ca::data::read_idx(write("f", idx(0x0D, {1}, {'\x3f', '\x80', 0, 0}))).to_vector<float>(), std::vector<float>{1.0F});
+    EXPECT_EQ(
+        ca::data::read_idx(write("s", idx(0x0B, {2}, {'\x01', '\x02', '\xff', '\xfe'}))).to_vector<std::int16_t>(),
+        (std::vector<std::int16_t>{258, -2}));
+    EXPECT_EQ(ca::data::read_idx(write("f", idx(0x0D, {1}, {'\x3f', '\x80', 0, 0}))).to_vector<float>(),
+              std::vector<float>{1.0F});
     EXPECT_EQ(ca::data::read_idx(write("e", idx(0x08, {0, 28}, ""))).shape(), (ca::Shape{0, 28}));
 }
 
@@ -79,7 +81,8 @@ TEST_F(Files, IdxRefusesWhatIsNotOne) {
 
 TEST_F(Files, DamagedCompressedFilesAreErrors) {
     const std::string whole = read(mnist_folder + "/t10k-labels-idx1-ubyte.gz");
-    for (const std::size_t length : {std::size_t{3}, std::size_t{11}, std::size_t{200}, whole.size() / 2, whole.size() - 9}) {
+    for (const std::size_t length :
+         {std::size_t{3}, std::size_t{11}, std::size_t{200}, whole.size() / 2, whole.size() - 9}) {
         EXPECT_THROW((void)ca::data::read_idx(write("cut.gz", whole.substr(0, length))), ca::IoError) << length;
     }
     int refused = 0;
@@ -96,7 +99,8 @@ TEST_F(Files, DamagedCompressedFilesAreErrors) {
 }
 
 TEST_F(Files, MnistFilesMustBelongTogether) {
-    for (const char* name : {"train-images-idx3-ubyte", "t10k-images-idx3-ubyte"}) write(name, idx(0x08, {2, 1, 1}, "ab"));
+    for (const char* name : {"train-images-idx3-ubyte", "t10k-images-idx3-ubyte"})
+        write(name, idx(0x08, {2, 1, 1}, "ab"));
     for (const char* name : {"train-labels-idx1-ubyte", "t10k-labels-idx1-ubyte"}) write(name, idx(0x08, {3}, "abc"));
     expect_error("io/corrupt", [&] { (void)ca::data::load_mnist(folder_.string()); });
     expect_error("io/open", [&] { (void)ca::data::load_mnist((folder_ / "nowhere").string()); });
@@ -108,7 +112,8 @@ TEST_F(Files, ImagesLoadAndBadOnesAreErrors) {
         if (entry.path().extension() != ".png") continue;
         EXPECT_EQ(ca::data::read_image(entry.path().string(), {.channels = 1}).shape(), (ca::Shape{1, 28, 28}));
         EXPECT_EQ(ca::data::read_image(entry.path().string()).shape(), (ca::Shape{3, 28, 28}));
-        EXPECT_EQ(ca::data::read_image(entry.path().string(), {.height = 14, .width = 7}).shape(), (ca::Shape{3, 14, 7}));
+        EXPECT_EQ(ca::data::read_image(entry.path().string(), {.height = 14, .width = 7}).shape(),
+                  (ca::Shape{3, 14, 7}));
         ++found;
     }
     EXPECT_GE(found, 3);

@@ -15,7 +15,8 @@ namespace {
 TEST(Errors, OfShapes) {
     expect_error("shape/negative", [] { (void)ca::zeros({2, -1}); });
     expect_error("shape/overflow", [] { (void)ca::zeros({std::int64_t{1} << 40, std::int64_t{1} << 40}); });
-    expect_error("shape/overflow", [] { (void)ca::zeros({std::int64_t{1} << 60}, ca::f64); });  // only the bytes overflow
+    expect_error("shape/overflow",
+                 [] { (void)ca::zeros({std::int64_t{1} << 60}, ca::f64); });  // only the bytes overflow
     EXPECT_EQ(ca::zeros({std::int64_t{1} << 40, 0, std::int64_t{1} << 40}).numel(), 0);
     expect_error("shape/broadcast", [] { (void)(ca::ones({2, 3}) + ca::ones({2})); });
     expect_error("reshape/size", [] { (void)ca::reshape(ca::ones({2, 3}), {4, 2}); });
@@ -92,7 +93,8 @@ TEST(Errors, OfGradients) {
         (void)ca::backward(ca::sum(ca::custom({x}, twice, [](const auto&) { return std::vector<Tensor>{}; })[0]));
     });
     expect_error("shape/mismatch", [&] {
-        (void)ca::backward(ca::sum(ca::custom({x}, twice, [](const auto&) { return std::vector<Tensor>{ca::ones({9})}; })[0]));
+        (void)ca::backward(
+            ca::sum(ca::custom({x}, twice, [](const auto&) { return std::vector<Tensor>{ca::ones({9})}; })[0]));
     });
     expect_error("tensor/undefined", [] { (void)ca::backward(Tensor()); });
 }
@@ -110,7 +112,9 @@ TEST(Errors, OfLibrariesBelow) {
         {.name = "failing", .run = [](const ca::graph::Call&) { throw std::runtime_error("status 7"); }}};
     static const ca::graph::Operation operation{
         .name = "doomed",
-        .infer = [](const ca::graph::InferContext& c) -> ca::graph::Specs { return {{c.inputs[0].shape(), ca::f32}}; },
+        .infer = [](const ca::graph::InferContext& c) -> ca::graph::Specs {
+            return {{c.inputs[0].shape(), ca::f32}};
+        },
         .implementations = [](ca::DeviceKind) { return std::span<const ca::graph::Implementation>(failing); }};
     const Tensor doomed = ca::graph::record(operation, {}, {ca::ones({2})}, ca::Where::current());
     expect_error("kernel/failed", [&] { (void)doomed.eval(); });

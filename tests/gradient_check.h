@@ -18,7 +18,8 @@
 namespace calor::testing {
 
 /// f64 values in [low, high), the same for the same seed.
-inline Tensor random_tensor(const Shape& shape, std::uint32_t seed, double low = -1, double high = 1, DType dtype = f64) {
+inline Tensor random_tensor(const Shape& shape, std::uint32_t seed, double low = -1, double high = 1,
+                            DType dtype = f64) {
     std::mt19937 engine(seed);
     std::vector<double> values(static_cast<std::size_t>(numel(shape)));
     for (double& v : values) v = low + (high - low) * (static_cast<double>(engine()) / 4294967296.0);
@@ -36,13 +37,14 @@ inline double dot(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 
 inline std::vector<Tensor> random_like(const std::vector<Tensor>& like, std::uint32_t seed) {
     std::vector<Tensor> out;
-    for (const Tensor& t : like) out.push_back(random_tensor(t.shape(), seed++, -1, 1, is_floating(t.dtype()) ? t.dtype() : f64));
+    for (const Tensor& t : like)
+        out.push_back(random_tensor(t.shape(), seed++, -1, 1, is_floating(t.dtype()) ? t.dtype() : f64));
     return out;
 }
 
 struct CheckOptions {
-    double step = 1e-5;        ///< of central differences
-    double tolerance = 1e-6;   ///< relative to the size of the numbers compared
+    double step = 1e-5;       ///< of central differences
+    double tolerance = 1e-6;  ///< relative to the size of the numbers compared
     bool second_order = true;
     std::uint32_t seed = 1;
 };
@@ -69,7 +71,8 @@ inline void expect_first_order(const TensorsFunction& f, const std::vector<Tenso
 }
 
 /// Everything, for f64 inputs at which f is smooth. f may have several inputs and outputs.
-inline void expect_gradients(const TensorsFunction& f, const std::vector<Tensor>& inputs, const CheckOptions& options = {}) {
+inline void expect_gradients(const TensorsFunction& f, const std::vector<Tensor>& inputs,
+                             const CheckOptions& options = {}) {
     expect_first_order(f, inputs, options, "first order");
     if (!options.second_order) return;
     const std::vector<Tensor> weights = random_like(f(inputs), options.seed + 300);
@@ -77,7 +80,8 @@ inline void expect_gradients(const TensorsFunction& f, const std::vector<Tensor>
     expect_first_order(gradient, inputs, options, "second order");
 }
 inline void expect_gradients(const TensorFunction& f, const Tensor& input, const CheckOptions& options = {}) {
-    expect_gradients(TensorsFunction([&](const std::vector<Tensor>& x) { return std::vector<Tensor>{f(x[0])}; }), {input}, options);
+    expect_gradients(TensorsFunction([&](const std::vector<Tensor>& x) { return std::vector<Tensor>{f(x[0])}; }),
+                     {input}, options);
 }
 
 /// Runs `body` and expects a calor error with this code.

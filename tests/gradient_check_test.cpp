@@ -11,15 +11,18 @@ namespace {
 
 TEST(GradientCheck, AcceptsRightRules) {
     ca::testing::expect_gradients(
-        [](const std::vector<ca::Tensor>& x) { return std::vector<ca::Tensor>{ca::exp(x[0]) * x[1], x[1] / x[0]}; },
+        [](const std::vector<ca::Tensor>& x) {
+            return std::vector<ca::Tensor>{ca::exp(x[0]) * x[1], x[1] / x[0]};
+        },
         {ca::testing::random_tensor({3, 4}, 1, 1, 2), ca::testing::random_tensor({4}, 2)});
 }
 
 void check_a_wrong_rule() {
     ca::testing::expect_gradients(
         [](const std::vector<ca::Tensor>& x) {
-            return ca::custom(x, [](const auto& in) { return std::vector<ca::Tensor>{in[0] * in[0]}; },
-                              [](const ca::CustomContext& c) { return std::vector<ca::Tensor>{c.cotangents[0] * c.inputs[0]}; });
+            return ca::custom(
+                x, [](const auto& in) { return std::vector<ca::Tensor>{in[0] * in[0]}; },
+                [](const ca::CustomContext& c) { return std::vector<ca::Tensor>{c.cotangents[0] * c.inputs[0]}; });
         },
         {ca::testing::random_tensor({5}, 3, 1, 2)}, {.second_order = false});
 }

@@ -26,7 +26,8 @@ TEST(Graph, NumbersRoundOnceToHalves) {
     const double above_tie = 1 + std::ldexp(1.0, -11) + std::ldexp(1.0, -40);  // f32 would lose the last term
     EXPECT_EQ(static_cast<float>(ca::full({1}, above_tie, ca::f16).item<ca::float16>()), 1 + std::ldexp(1.F, -10));
     EXPECT_EQ(static_cast<float>(ca::full({1}, -above_tie, ca::f16).item<ca::float16>()), -1 - std::ldexp(1.F, -10));
-    EXPECT_EQ(static_cast<float>(ca::full({1}, 1e300, ca::bf16).item<ca::bfloat16>()), std::numeric_limits<float>::infinity());
+    EXPECT_EQ(static_cast<float>(ca::full({1}, 1e300, ca::bf16).item<ca::bfloat16>()),
+              std::numeric_limits<float>::infinity());
 }
 
 TEST(Graph, BroadcastsBothWays) {
@@ -140,8 +141,9 @@ TEST(Gradients, JvpIsTheDirectionalDerivative) {
 
 TEST(Gradients, CustomRulesReplaceTheirOwn) {
     const Tensor x = vector_of({1, 2}).requires_grad();
-    const auto y = ca::custom({x}, [](const auto& in) { return std::vector<Tensor>{in[0] * 2}; },
-                              [](const ca::CustomContext& c) { return std::vector<Tensor>{c.cotangents[0] * 100}; });
+    const auto y = ca::custom(
+        {x}, [](const auto& in) { return std::vector<Tensor>{in[0] * 2}; },
+        [](const ca::CustomContext& c) { return std::vector<Tensor>{c.cotangents[0] * 100}; });
     EXPECT_EQ(y[0].to_vector<float>(), (std::vector<float>{2, 4}));
     EXPECT_EQ(ca::backward(ca::sum(y[0]))[x].to_vector<float>(), (std::vector<float>{100, 100}));
 }

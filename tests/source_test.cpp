@@ -1,5 +1,5 @@
-// What can be read off the source: every code that is thrown is in the catalogue, every entry is thrown somewhere and complete,
-// and some test provokes it by name.
+// What can be read off the source: every code that is thrown is in the catalogue, every entry is thrown somewhere and
+// complete, and some test provokes it by name.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <algorithm>
+#include <csignal>
 
 namespace train = calor::train;
 
@@ -26,10 +26,11 @@ template <class F> std::string printed(train::Progress::Options options, const F
 }
 
 TEST(Progress, PrintsPlainLinesAtEveryTenth) {
-    const std::string text = printed({.label = "epoch 1/3", .total = 1000, .unit = "images", .units_a_step = 64}, [](auto& p) {
-        for (int i = 1; i <= 1000; ++i) p.update(i, "loss 0.5");
-        p.finish("loss 0.5");
-    });
+    const std::string text =
+        printed({.label = "epoch 1/3", .total = 1000, .unit = "images", .units_a_step = 64}, [](auto& p) {
+            for (int i = 1; i <= 1000; ++i) p.update(i, "loss 0.5");
+            p.finish("loss 0.5");
+        });
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 10);
     EXPECT_EQ(text.find('\r'), std::string::npos);
     EXPECT_EQ(text.find('\x1b'), std::string::npos);
@@ -40,16 +41,19 @@ TEST(Progress, PrintsPlainLinesAtEveryTenth) {
 
 TEST(Progress, FitsTheWidth) {
     train::Progress progress({.label = "epoch 2/3", .total = 469, .unit = "images", .units_a_step = 128});
-    for (const int columns : {20, 40, 80, 132, 300}) EXPECT_LT(static_cast<int>(progress.line(columns).size()), columns);
+    for (const int columns : {20, 40, 80, 132, 300})
+        EXPECT_LT(static_cast<int>(progress.line(columns).size()), columns);
     EXPECT_NE(progress.line(132).find('['), std::string::npos);
     EXPECT_EQ(progress.line(0).find('['), std::string::npos);
 }
 
 TEST(Progress, ResumesInTheMiddleAndBearsNoTotal) {
-    EXPECT_NE(printed({.label = "x", .total = 10, .done = 9}, [](auto& p) {
-                  p.update(10, "");
-                  p.finish("");
-              }).find("10/10"),
+    EXPECT_NE(printed({.label = "x", .total = 10, .done = 9},
+                      [](auto& p) {
+                          p.update(10, "");
+                          p.finish("");
+                      })
+                  .find("10/10"),
               std::string::npos);
     EXPECT_NE(printed({.label = "x"}, [](auto& p) { p.finish("done"); }).find("done"), std::string::npos);
 }

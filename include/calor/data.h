@@ -11,8 +11,8 @@
 
 namespace calor::data {
 
-/// Reads an IDX file (LeCun's format: magic, sizes big-endian, elements), gzip-compressed or not. Element types u8, i8, i16,
-/// i32, f32, f64. Throws IoError [io/open], [io/read], [io/truncated], [io/corrupt].
+/// Reads an IDX file (LeCun's format: magic, sizes big-endian, elements), gzip-compressed or not. Element types u8, i8,
+/// i16, i32, f32, f64. Throws IoError [io/open], [io/read], [io/truncated], [io/corrupt].
 Tensor read_idx(const std::string& path, const Where& where = Where::current());
 
 /// The MNIST files of a folder: images u8 [N, 28, 28], labels u8 [N].
@@ -24,8 +24,8 @@ struct Mnist {
 Mnist load_mnist(const std::string& folder, const Where& where = Where::current());
 
 struct ImageOptions {
-    int channels = 3;             ///< 1 (grey) or 3
-    int height = 0, width = 0;    ///< resize to this; 0: as it is
+    int channels = 3;           ///< 1 (grey) or 3
+    int height = 0, width = 0;  ///< resize to this; 0: as it is
 };
 /// A PNG or JPEG file as u8 [channels, height, width]. Throws IoError [io/open], [io/image], ValueError [value/option].
 Tensor read_image(const std::string& path, const ImageOptions& options = {}, const Where& where = Where::current());
@@ -66,10 +66,10 @@ private:
 
 struct LoaderOptions {
     std::int64_t batch_size = 64;
-    bool shuffle = false;      ///< a new order every epoch, a function of (seed, epoch) alone
-    bool drop_last = false;    ///< leave out a last batch that is not full
+    bool shuffle = false;    ///< a new order every epoch, a function of (seed, epoch) alone
+    bool drop_last = false;  ///< leave out a last batch that is not full
     std::uint64_t seed = 0;
-    std::int64_t prefetch = 4; ///< batches made ahead by a thread; 0: made when asked for
+    std::int64_t prefetch = 4;  ///< batches made ahead by a thread; 0: made when asked for
 };
 
 /// Batches of a dataset, epoch by epoch. Each begin() starts the next epoch.

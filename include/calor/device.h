@@ -26,10 +26,10 @@ Device device_named(std::string_view name, const Where& where = Where::current()
 
 struct DeviceInfo {
     Device device;
-    std::string name;           ///< "cpu:0"
-    std::string description;    ///< model of the processor
-    std::int64_t memory = 0;    ///< bytes in all
-    int threads = 1;            ///< workers that an operation may use
+    std::string name;                   ///< "cpu:0"
+    std::string description;            ///< model of the processor
+    std::int64_t memory = 0;            ///< bytes in all
+    int threads = 1;                    ///< workers that an operation may use
     std::vector<std::string> features;  ///< instruction sets and libraries in use
 };
 /// Every device of this machine that calor can use.

@@ -1,12 +1,13 @@
 // Elementwise operations: arithmetic, functions of real numbers, comparisons, logic and bits.
 //
-// Operands broadcast against each other: shapes are aligned at the last axis, and an axis of size 1 (or a missing one) repeats.
-// Tensors promote to a common dtype (docs/promotion.md); a number never widens a tensor, only a floating number with integer or
-// bool tensors gives f32 and an integer number with bool tensors gives i64. Functions of real numbers convert integers and bool
-// to f32. f16 and bf16 compute in f32 and round once. Integers wrap.
+// Operands broadcast against each other: shapes are aligned at the last axis, and an axis of size 1 (or a missing one)
+// repeats. Tensors promote to a common dtype (docs/promotion.md); a number never widens a tensor, only a floating
+// number with integer or bool tensors gives f32 and an integer number with bool tensors gives i64. Functions of real
+// numbers convert integers and bool to f32. f16 and bf16 compute in f32 and round once. Integers wrap.
 //
-// Every function throws ValueError [tensor/undefined], ShapeError [shape/broadcast], DTypeError [dtype/unsupported] where its
-// dtypes are restricted, and ValueError [value/scalar] for a number that the operands' integer dtype cannot hold.
+// Every function throws ValueError [tensor/undefined], ShapeError [shape/broadcast], DTypeError [dtype/unsupported]
+// where its dtypes are restricted, and ValueError [value/scalar] for a number that the operands' integer dtype cannot
+// hold.
 #pragma once
 
 #include <optional>
@@ -25,21 +26,23 @@ Tensor sub(const Operand& a, const Operand& b, const Where& where = Where::curre
 Tensor mul(const Operand& a, const Operand& b, const Where& where = Where::current());
 /// a / b; integers divide as f32.
 Tensor div(const Operand& a, const Operand& b, const Where& where = Where::current());
-/// The quotient rounded toward minus infinity, in the operands' dtype; an integer divided by 0 gives 0. Its derivative is 0.
+/// The quotient rounded toward minus infinity, in the operands' dtype; an integer divided by 0 gives 0. Its derivative
+/// is 0.
 Tensor floor_divide(const Operand& a, const Operand& b, const Where& where = Where::current());
 /// a - b floor(a / b): it has the sign of b; an integer modulo 0 gives 0.
 Tensor remainder(const Operand& a, const Operand& b, const Where& where = Where::current());
 /// a - b trunc(a / b): it has the sign of a; an integer modulo 0 gives 0.
 Tensor fmod(const Operand& a, const Operand& b, const Where& where = Where::current());
-/// a to the power of b. Integers: a negative power is the exact value cut to 0 where it is no integer. The derivative by b is 0
-/// where a = 0 and b >= 0.
+/// a to the power of b. Integers: a negative power is the exact value cut to 0 where it is no integer. The derivative
+/// by b is 0 where a = 0 and b >= 0.
 Tensor pow(const Operand& a, const Operand& b, const Where& where = Where::current());
 /// The smaller one; NaN wins. Ties share the gradient half and half.
 Tensor minimum(const Operand& a, const Operand& b, const Where& where = Where::current());
 /// The larger one; NaN wins. Ties share the gradient half and half.
 Tensor maximum(const Operand& a, const Operand& b, const Where& where = Where::current());
-/// min(max(x, low), high); a missing bound does not bind. The bounds are numbers of x's dtype, a floating bound makes integers
-/// f32. The gradient passes where low <= x <= high, the borders included. Throws ValueError [value/option] for a bound NaN.
+/// min(max(x, low), high); a missing bound does not bind. The bounds are numbers of x's dtype, a floating bound makes
+/// integers f32. The gradient passes where low <= x <= high, the borders included. Throws ValueError [value/option] for
+/// a bound NaN.
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high = std::nullopt,
              const Where& where = Where::current());
 /// a + weight (b - a): exactly a for weight 0 and b for weight 1. Floating.
@@ -134,7 +137,8 @@ Tensor isnan(const Tensor& x, const Where& where = Where::current());
 Tensor isinf(const Tensor& x, const Where& where = Where::current());
 Tensor isfinite(const Tensor& x, const Where& where = Where::current());
 
-// Comparisons give bool. Operands promote first, halves compare as they are stored. (The operators == and < are not overloaded.)
+// Comparisons give bool. Operands promote first, halves compare as they are stored. (The operators == and < are not
+// overloaded.)
 
 Tensor eq(const Operand& a, const Operand& b, const Where& where = Where::current());
 Tensor ne(const Operand& a, const Operand& b, const Where& where = Where::current());
@@ -150,7 +154,8 @@ Tensor logical_or(const Operand& a, const Operand& b, const Where& where = Where
 Tensor logical_xor(const Operand& a, const Operand& b, const Where& where = Where::current());
 Tensor logical_not(const Tensor& x, const Where& where = Where::current());
 
-// Bits of integers and bool; shifts take integers only. A count that is negative or reaches the width shifts everything out.
+// Bits of integers and bool; shifts take integers only. A count that is negative or reaches the width shifts everything
+// out.
 
 Tensor bitwise_and(const Operand& a, const Operand& b, const Where& where = Where::current());
 Tensor bitwise_or(const Operand& a, const Operand& b, const Where& where = Where::current());

@@ -85,15 +85,15 @@ using InternalError = ErrorOf<ErrorKind::internal>;
 
 /// One entry of the catalogue.
 struct ErrorEntry {
-    std::string code;      ///< "conv/channels"
-    ErrorKind kind{};      ///< which exception class carries it
-    std::string message;   ///< template of the message; {names} are filled in
-    std::string hint;      ///< template of the one-line remedy
-    std::string meaning;   ///< what it means
-    std::string when;      ///< when it happens
-    std::string fix;       ///< how to fix it
-    std::string before;    ///< code that provokes it
-    std::string after;     ///< the same code, right
+    std::string code;                  ///< "conv/channels"
+    ErrorKind kind{};                  ///< which exception class carries it
+    std::string message;               ///< template of the message; {names} are filled in
+    std::string hint;                  ///< template of the one-line remedy
+    std::string meaning;               ///< what it means
+    std::string when;                  ///< when it happens
+    std::string fix;                   ///< how to fix it
+    std::string before;                ///< code that provokes it
+    std::string after;                 ///< the same code, right
     std::vector<std::string> related;  ///< codes to read next
 };
 

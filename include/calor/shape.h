@@ -103,7 +103,8 @@ using Strides = Dims;
 /// A list of axes; negative ones count from the end.
 using Axes = Dims;
 
-/// Number of elements. Throws ValueError [shape/overflow] when it does not fit in 63 bits, [shape/negative] for a negative size.
+/// Number of elements. Throws ValueError [shape/overflow] when it does not fit in 63 bits, [shape/negative] for a
+/// negative size.
 std::int64_t numel(const Shape& shape, const Where& where = Where::current());
 /// Strides of a row-major dense tensor.
 Strides contiguous_strides(const Shape& shape);
@@ -114,7 +115,7 @@ std::string to_string(const Dims& dims);
 class PerAxis {
 public:
     PerAxis() = default;
-    PerAxis(std::int64_t every) : values_{every}, scalar_(true) {}  // NOLINT: a number is a list of equal numbers
+    PerAxis(std::int64_t every) : values_{every}, scalar_(true) {}     // NOLINT: a number is a list of equal numbers
     PerAxis(int every) : PerAxis(static_cast<std::int64_t>(every)) {}  // NOLINT
     PerAxis(std::initializer_list<std::int64_t> values) : values_(values) {}
     PerAxis(Dims values) : values_(std::move(values)) {}  // NOLINT

@@ -1,5 +1,5 @@
-// Tensor: a handle on a node of a lazy graph. Operations check their arguments at once, infer shape and dtype, and record;
-// work happens when a value is read, printed, or asked for with eval().
+// Tensor: a handle on a node of a lazy graph. Operations check their arguments at once, infer shape and dtype, and
+// record; work happens when a value is read, printed, or asked for with eval().
 #pragma once
 
 #include <concepts>
@@ -21,14 +21,13 @@ void retain(Node* node) noexcept;
 void release(Node* node) noexcept;
 }  // namespace graph
 
-/// A C++ number as an operand. It never widens a tensor: it takes the tensor's dtype (beside f16 and bf16 it keeps the precision
-/// of f32, in which those compute); only a floating number with an integer tensor gives f32.
+/// A C++ number as an operand. It never widens a tensor: it takes the tensor's dtype (beside f16 and bf16 it keeps the
+/// precision of f32, in which those compute); only a floating number with an integer tensor gives f32.
 class Scalar {
 public:
     enum class Kind : std::uint8_t { boolean, integer, floating };
     template <class T>
-        requires std::integral<T> || std::floating_point<T>
-    Scalar(T value) {  // NOLINT: numbers are operands
+    requires std::integral<T> || std::floating_point<T> Scalar(T value) {  // NOLINT: numbers are operands
         if constexpr (std::same_as<T, bool>) {
             kind_ = Kind::boolean;
             integer_ = value;
@@ -50,7 +49,8 @@ public:
         if (kind_ == Kind::floating) return floating_;
         return huge_ ? static_cast<double>(static_cast<std::uint64_t>(integer_)) : static_cast<double>(integer_);
     }
-    /// The value as an integer: the two's complement bits of an unsigned one above 2^63; meaningless for floating kinds.
+    /// The value as an integer: the two's complement bits of an unsigned one above 2^63; meaningless for floating
+    /// kinds.
     std::int64_t integer() const { return integer_; }
     /// An unsigned integer above 2^63 - 1.
     bool huge() const { return huge_; }
@@ -101,8 +101,8 @@ public:
     /// The value without its history.
     Tensor detach(const Where& where = Where::current()) const { return requires_grad(false, where); }
 
-    /// The values converted to another dtype: floats round to nearest even, float to integer truncates and saturates (NaN: 0),
-    /// integers wrap. Never elided.
+    /// The values converted to another dtype: floats round to nearest even, float to integer truncates and saturates
+    /// (NaN: 0), integers wrap. Never elided.
     Tensor to(DType dtype, const Where& where = Where::current()) const;
     /// The tensor on another device. Throws DeviceError [device/unavailable].
     Tensor to(Device device, const Where& where = Where::current()) const;
@@ -118,7 +118,8 @@ public:
         read_item(&value, dtype_of<T>, where);
         return value;
     }
-    /// All elements in row-major order. Throws DTypeError [tensor/element-type]. (std::vector<bool> is not offered: read u8.)
+    /// All elements in row-major order. Throws DTypeError [tensor/element-type]. (std::vector<bool> is not offered:
+    /// read u8.)
     template <class T> std::vector<T> to_vector(const Where& where = Where::current()) const {
         std::vector<T> values(static_cast<std::size_t>(numel(where)));
         copy_to(values.data(), dtype_of<T>, std::ssize(values), where);
@@ -157,11 +158,11 @@ public:
         : tensor_(&tensor), where_(where) {}
     /// Anything that holds a tensor and converts to it, such as a parameter.
     template <class T>
-        requires requires(const T& holder) { holder.operator const Tensor&(); }
+    requires requires(const T& holder) { holder.operator const Tensor&(); }
     Operand(const T& holder, const Where& where = Where::current())  // NOLINT
         : tensor_(&holder.operator const Tensor&()), where_(where) {}
     template <class T>
-        requires std::integral<T> || std::floating_point<T> || std::same_as<T, float16> || std::same_as<T, bfloat16>
+    requires std::integral<T> || std::floating_point<T> || std::same_as<T, float16> || std::same_as<T, bfloat16>
     Operand(T value, const Where& where = Where::current()) : scalar_(value), where_(where) {}  // NOLINT
 
     bool is_tensor() const { return tensor_ != nullptr; }
@@ -183,10 +184,8 @@ void eval(std::initializer_list<Tensor> tensors, const Where& where = Where::cur
 Tensor from_host(const void* values, std::int64_t count, DType dtype, const Shape& shape,
                  const Where& where = Where::current());
 
-
 /// A tensor of the given values and shape; the dtype follows T.
-template <class T>
-Tensor tensor(std::span<const T> values, const Shape& shape, const Where& where = Where::current()) {
+template <class T> Tensor tensor(std::span<const T> values, const Shape& shape, const Where& where = Where::current()) {
     return from_host(values.data(), std::ssize(values), dtype_of<T>, shape, where);
 }
 template <class T>
@@ -271,7 +270,8 @@ template <class F> auto no_grad(F&& body) {
 }
 bool grad_enabled();
 
-/// While one lives, fused half-precision chains of this thread round after every operation: the bits of the unfused code.
+/// While one lives, fused half-precision chains of this thread round after every operation: the bits of the unfused
+/// code.
 class StrictRounding {
 public:
     explicit StrictRounding(bool on = true);

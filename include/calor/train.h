@@ -28,16 +28,16 @@ private:
 /// Throws ShapeError [shape/rank], [shape/mismatch].
 std::int64_t count_correct(const Tensor& scores, const Tensor& labels, const Where& where = Where::current());
 
-/// A line of progress: bar, count, rate, time left, loss and metric. On a terminal it redraws itself in place; elsewhere (a file, a
-/// pipe) it prints a plain line at every tenth of the way.
+/// A line of progress: bar, count, rate, time left, loss and metric. On a terminal it redraws itself in place;
+/// elsewhere (a file, a pipe) it prints a plain line at every tenth of the way.
 class Progress {
 public:
     struct Options {
-        std::string label;         ///< "epoch 1/3"
-        std::int64_t total = 0;    ///< steps
-        std::int64_t done = 0;     ///< steps that an earlier run took
-        std::string unit = "it";   ///< of the rate
-        double units_a_step = 1;   ///< samples in a batch
+        std::string label;        ///< "epoch 1/3"
+        std::int64_t total = 0;   ///< steps
+        std::int64_t done = 0;    ///< steps that an earlier run took
+        std::string unit = "it";  ///< of the rate
+        double units_a_step = 1;  ///< samples in a batch
         std::FILE* stream = stderr;
     };
     explicit Progress(Options options);

@@ -50,8 +50,12 @@ std::vector<Tensor> Gradients::tensors() const {
 Gradients backward(const Tensor& loss, const BackwardOptions& options, const Where& where) {
     check_scalar(loss, "backward", where);
     const Tensor seed = ones(loss.shape(), loss.dtype(), where);
-    return autodiff::reverse({.outputs = {&loss, 1}, .cotangents = {&seed, 1}, .inputs = {}, .all_leaves = true,
-                              .options = options, .operation = "backward"},
+    return autodiff::reverse({.outputs = {&loss, 1},
+                              .cotangents = {&seed, 1},
+                              .inputs = {},
+                              .all_leaves = true,
+                              .options = options,
+                              .operation = "backward"},
                              where)
         .leaves;
 }
@@ -72,14 +76,20 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vec
         any = any || outputs[i].tracked();
         if (!(seeds[i].shape(where) == outputs[i].shape(where))) {
             fail("shape/mismatch", "gradients", where,
-                 {{"argument", "a cotangent"}, {"got", seeds[i].shape()}, {"expected", outputs[i].shape()},
+                 {{"argument", "a cotangent"},
+                  {"got", seeds[i].shape()},
+                  {"expected", outputs[i].shape()},
                   {"help", "a cotangent has the shape of its output"}});
         }
         seeds[i] = seeds[i].to(outputs[i].dtype(), where);
     }
     if (!any) fail("autodiff/not-tracked", "gradients", where, {{"argument", "no output"}});
-    auto result = autodiff::reverse({.outputs = outputs, .cotangents = seeds, .inputs = inputs, .all_leaves = false,
-                                     .options = options, .operation = "gradients"},
+    auto result = autodiff::reverse({.outputs = outputs,
+                                     .cotangents = seeds,
+                                     .inputs = inputs,
+                                     .all_leaves = false,
+                                     .options = options,
+                                     .operation = "gradients"},
                                     where)
                       .gradients;
     for (std::size_t i = 0; i < inputs.size(); ++i) {

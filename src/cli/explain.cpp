@@ -1,4 +1,5 @@
-// calor explain: prints catalogue entries for the terminal, or all of them as JSON or Markdown (docs/errors.md is made so).
+// calor explain: prints catalogue entries for the terminal, or all of them as JSON or Markdown (docs/errors.md is made
+// so).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,10 +17,9 @@ struct Options {
 };
 
 nlohmann::ordered_json to_json(const ErrorEntry& e) {
-    return {{"code", e.code},       {"kind", name_of(e.kind)}, {"message", e.message},
-            {"hint", e.hint},       {"meaning", e.meaning},    {"when", e.when},
-            {"fix", e.fix},         {"before", e.before},      {"after", e.after},
-            {"related", e.related}};
+    return {{"code", e.code},       {"kind", name_of(e.kind)}, {"message", e.message}, {"hint", e.hint},
+            {"meaning", e.meaning}, {"when", e.when},          {"fix", e.fix},         {"before", e.before},
+            {"after", e.after},     {"related", e.related}};
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -36,10 +36,13 @@ void print_entry(const ErrorEntry& e) {
 }
 
 void print_markdown() {
-    fmt::print("# Errors\n\nEvery error that calor throws has a code. `calor explain CODE` prints an entry in the terminal; this page is\n"
-               "`calor explain --markdown`.\n");
+    fmt::print(
+        "# Errors\n\nEvery error that calor throws has a code. `calor explain CODE` prints an entry in the terminal; "
+        "this page is\n"
+        "`calor explain --markdown`.\n");
     for (const ErrorEntry& e : error_catalogue()) {
-        fmt::print("\n## {}\n\n{}\n\n- Kind: {}\n- Message: `{}`\n- When: {}\n- Fix: {}\n", e.code, e.meaning, name_of(e.kind), e.message, e.when, e.fix);
+        fmt::print("\n## {}\n\n{}\n\n- Kind: {}\n- Message: `{}`\n- When: {}\n- Fix: {}\n", e.code, e.meaning,
+                   name_of(e.kind), e.message, e.when, e.fix);
         if (!e.related.empty()) fmt::print("- Related: {}\n", joined(e.related));
         fmt::print("\n```cpp\n{}  // provokes it\n{}  // does not\n```\n", e.before, e.after);
     }

@@ -1,5 +1,5 @@
-// calor: train, predict, explain, devices. Exit status 0: done; 1: an error while running; 2: a mistake on the command line;
-// 130: interrupted, with the state saved.
+// calor: train, predict, explain, devices. Exit status 0: done; 1: an error while running; 2: a mistake on the command
+// line; 130: interrupted, with the state saved.
 #include <fmt/format.h>
 
 #include <exception>

@@ -1,5 +1,5 @@
-// The network that `calor train mnist` trains and `calor predict` runs: two convolutions, each with relu and a halving max pool,
-// and two fully connected layers. 421,642 parameters.
+// The network that `calor train mnist` trains and `calor predict` runs: two convolutions, each with relu and a halving
+// max pool, and two fully connected layers. 421,642 parameters.
 #pragma once
 
 #include <string>

@@ -37,7 +37,9 @@ Tensor prepare(const std::string& path) {
 int run(const Options& o) {
     MnistNet net;
     const io::Metadata metadata = io::load_model(o.model, net);
-    const auto is_ours = [](const auto& entry) { return entry.first == "architecture" && entry.second == mnist_architecture; };
+    const auto is_ours = [](const auto& entry) {
+        return entry.first == "architecture" && entry.second == mnist_architecture;
+    };
     if (std::ranges::none_of(metadata, is_ours)) throw UsageError(o.model + " was not made by calor train mnist");
     const NoGrad guard;
     std::size_t width = 0;

@@ -1,5 +1,6 @@
-// calor train mnist: trains the network of mnist_net.h. Ctrl-C finishes the batch and saves everything that the rest of the run
-// depends on; --resume goes on from there and ends with the same weights, bit for bit, as a run that was not interrupted.
+// calor train mnist: trains the network of mnist_net.h. Ctrl-C finishes the batch and saves everything that the rest of
+// the run depends on; --resume goes on from there and ends with the same weights, bit for bit, as a run that was not
+// interrupted.
 #include <fmt/format.h>
 #include <zlib.h>
 
@@ -34,7 +35,8 @@ class Training {
 public:
     Training(const Options& options, const data::Mnist& mnist)
         : options_(options),
-          train_(std::make_shared<data::TensorDataset>(with_channel(mnist.train_images), mnist.train_labels, scaling())),
+          train_(
+              std::make_shared<data::TensorDataset>(with_channel(mnist.train_images), mnist.train_labels, scaling())),
           test_(std::make_shared<data::TensorDataset>(with_channel(mnist.test_images), mnist.test_labels, scaling())),
           loader_(train_, {.batch_size = options.batch_size, .shuffle = true, .seed = options.seed}),
           optimizer_(nn::parameters(net_), {.learning_rate = options.learning_rate}) {}
@@ -155,7 +157,8 @@ private:
 template <class T> T number(const std::string& text, const std::string& path) {
     T value{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) throw UsageError(path + " is not a checkpoint of calor train mnist");
+    if (error != std::errc() || end != text.data() + text.size())
+        throw UsageError(path + " is not a checkpoint of calor train mnist");
     return value;
 }
 
@@ -175,7 +178,8 @@ void take_from_checkpoint(Options& o) {
 
 void check_writable(const std::string& out) {
     const auto folder = std::filesystem::path(out).parent_path();
-    if (!folder.empty() && !std::filesystem::is_directory(folder)) throw UsageError("--out: there is no folder " + folder.string());
+    if (!folder.empty() && !std::filesystem::is_directory(folder))
+        throw UsageError("--out: there is no folder " + folder.string());
 }
 
 int run(Options o) {
@@ -189,15 +193,15 @@ int run(Options o) {
     if (!o.resume.empty()) training.load(o.resume);
     const auto start = std::chrono::steady_clock::now();
     if (!training.run()) {
-        fmt::print("interrupted: the state is in {}\nresume with: calor train mnist --resume {} --out {}\n", checkpoint_path(o),
-                   checkpoint_path(o), o.out);
+        fmt::print("interrupted: the state is in {}\nresume with: calor train mnist --resume {} --out {}\n",
+                   checkpoint_path(o), checkpoint_path(o), o.out);
         return 130;
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     training.save_model();
     std::filesystem::remove(checkpoint_path(o));
-    fmt::print("test accuracy {:.2f} % of 10,000 images, after {:.1f} s of training on {} threads\n", 100 * training.test_accuracy(),
-               seconds, thread_count());
+    fmt::print("test accuracy {:.2f} % of 10,000 images, after {:.1f} s of training on {} threads\n",
+               100 * training.test_accuracy(), seconds, thread_count());
     fmt::print("weights {:08x} saved to {}\n", training.fingerprint(), o.out);
     return 0;
 }
@@ -209,12 +213,15 @@ void add_train(CLI::App& app, Action& action) {
     CLI::App* train = app.add_subcommand("train", "Train a network");
     train->require_subcommand(1);
     CLI::App* mnist = train->add_subcommand("mnist", "A small convolutional network on handwritten digits");
-    auto* epochs = mnist->add_option("--epochs", o->epochs, "Passes over the training images")->check(CLI::Range(1, 10000));
+    auto* epochs =
+        mnist->add_option("--epochs", o->epochs, "Passes over the training images")->check(CLI::Range(1, 10000));
     auto* batch = mnist->add_option("--batch-size", o->batch_size, "Images a step")->check(CLI::Range(1, 60000));
-    auto* rate = mnist->add_option("--learning-rate", o->learning_rate, "Largest step size of AdamW")->check(CLI::Range(1e-8, 10.0));
+    auto* rate = mnist->add_option("--learning-rate", o->learning_rate, "Largest step size of AdamW")
+                     ->check(CLI::Range(1e-8, 10.0));
     auto* seed = mnist->add_option("--seed", o->seed, "Of the weights and the order of images");
     mnist->add_option("--out", o->out, "Where the trained network goes (safetensors)");
-    auto* resume = mnist->add_option("--resume", o->resume, "A checkpoint that an interrupted run left")->check(CLI::ExistingFile);
+    auto* resume =
+        mnist->add_option("--resume", o->resume, "A checkpoint that an interrupted run left")->check(CLI::ExistingFile);
     resume->excludes(epochs)->excludes(batch)->excludes(rate)->excludes(seed);
     mnist->add_option("--threads", o->threads, "Worker threads (default: all cores)")->check(CLI::Range(1, 1024));
     mnist->add_option("--device", o->device, "Where to train: cpu");

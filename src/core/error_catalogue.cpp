@@ -52,7 +52,8 @@ const std::vector<ErrorEntry>& error_catalogue() {
 
 const ErrorEntry* find_error(std::string_view code) {
     const auto& all = error_catalogue();
-    const auto it = std::ranges::lower_bound(all, code, {}, [](const ErrorEntry& e) { return std::string_view(e.code); });
+    const auto it =
+        std::ranges::lower_bound(all, code, {}, [](const ErrorEntry& e) { return std::string_view(e.code); });
     return it != all.end() && it->code == code ? &*it : nullptr;
 }
 

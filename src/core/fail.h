@@ -28,7 +28,8 @@ struct Field {
     std::string value;
 };
 
-/// Throws the exception class of the code's kind. `operands` is a ready text such as "input f32[2, 6], weight f32[8, 4]".
+/// Throws the exception class of the code's kind. `operands` is a ready text such as "input f32[2, 6], weight f32[8,
+/// 4]".
 [[noreturn]] void fail(std::string_view code, std::string_view operation, const Where& where,
                        std::initializer_list<Field> fields = {}, std::string operands = {});
 

@@ -1,4 +1,5 @@
-// Ref<T>: an intrusive reference-counted pointer. T has `std::atomic<std::int32_t> references` and is released by T::release(T*).
+// Ref<T>: an intrusive reference-counted pointer. T has `std::atomic<std::int32_t> references` and is released by
+// T::release(T*).
 #pragma once
 
 #include <atomic>

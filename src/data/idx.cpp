@@ -1,4 +1,5 @@
-// IDX files: two zero bytes, a type byte, the number of axes, the sizes as big-endian u32, the elements in big-endian order.
+// IDX files: two zero bytes, a type byte, the number of axes, the sizes as big-endian u32, the elements in big-endian
+// order.
 #include <fmt/format.h>
 #include <zlib.h>
 
@@ -51,14 +52,17 @@ public:
         if (code == Z_BUF_ERROR) {  // the data came whole, but its checksum did not
             fail("io/truncated", "read_idx", where_, {{"path", path_}, {"missing", "some of 8"}});
         }
-        if (got > 0) fail("io/corrupt", "read_idx", where_, {{"path", path_}, {"what", "more bytes follow than its header says"}});
+        if (got > 0)
+            fail("io/corrupt", "read_idx", where_,
+                 {{"path", path_}, {"what", "more bytes follow than its header says"}});
     }
 
 private:
     [[noreturn]] void refuse() {
         int code = Z_OK;
         const char* message = gzerror(file_, &code);
-        fail("io/corrupt", "read_idx", where_, {{"path", path_}, {"what", fmt::format("its compressed data is damaged ({})", message)}});
+        fail("io/corrupt", "read_idx", where_,
+             {{"path", path_}, {"what", fmt::format("its compressed data is damaged ({})", message)}});
     }
     std::string path_;
     const Where& where_;
@@ -75,13 +79,15 @@ DType element_type(std::uint8_t code, const std::string& path, const Where& wher
         case 0x0E: return f64;
         default: break;
     }
-    fail("io/corrupt", "read_idx", where, {{"path", path}, {"what", fmt::format("its element type 0x{:02x} is unknown", code)}});
+    fail("io/corrupt", "read_idx", where,
+         {{"path", path}, {"what", fmt::format("its element type 0x{:02x} is unknown", code)}});
 }
 
 void from_big_endian(std::vector<std::byte>& bytes, std::int64_t size) {
     if (size == 1 || std::endian::native == std::endian::big) return;
     for (std::size_t i = 0; i < bytes.size(); i += static_cast<std::size_t>(size)) {
-        std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(i), bytes.begin() + static_cast<std::ptrdiff_t>(i) + size);
+        std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(i),
+                     bytes.begin() + static_cast<std::ptrdiff_t>(i) + size);
     }
 }
 
@@ -91,7 +97,9 @@ void check_plausible(std::int64_t bytes, const std::string& path, const Where& w
     const auto on_disk = std::filesystem::file_size(path, error);
     if (!error && bytes / 1100 > static_cast<std::int64_t>(on_disk)) {
         fail("io/corrupt", "read_idx", where,
-             {{"path", path}, {"what", fmt::format("its header asks for {} bytes, more than {} bytes of file can hold", bytes, on_disk)}});
+             {{"path", path},
+              {"what",
+               fmt::format("its header asks for {} bytes, more than {} bytes of file can hold", bytes, on_disk)}});
     }
 }
 
@@ -116,7 +124,8 @@ Tensor read_idx(const std::string& path, const Where& where) {
     std::uint8_t magic[4];
     file.read(magic, 4);
     if (magic[0] != 0 || magic[1] != 0) {
-        fail("io/corrupt", "read_idx", where, {{"path", path}, {"what", "it does not start with the two zero bytes of an IDX file"}});
+        fail("io/corrupt", "read_idx", where,
+             {{"path", path}, {"what", "it does not start with the two zero bytes of an IDX file"}});
     }
     const DType dtype = element_type(magic[2], path, where);
     Shape shape;

@@ -30,12 +30,18 @@ namespace {
 void check_options(const ImageOptions& o, const Where& where) {
     if (o.channels != 1 && o.channels != 3) {
         fail("value/option", "read_image", where,
-             {{"option", "channels"}, {"got", o.channels}, {"expected", "1 or 3"}, {"help", "1 is grey, 3 is red, green, blue"}});
+             {{"option", "channels"},
+              {"got", o.channels},
+              {"expected", "1 or 3"},
+              {"help", "1 is grey, 3 is red, green, blue"}});
     }
     for (const int size : {o.height, o.width}) {
         if (size >= 0 && size <= STBI_MAX_DIMENSIONS) continue;
         fail("value/option", "read_image", where,
-             {{"option", "height or width"}, {"got", size}, {"expected", "0 to 65536"}, {"help", "0 keeps the image's size"}});
+             {{"option", "height or width"},
+              {"got", size},
+              {"expected", "0 to 65536"},
+              {"help", "0 keeps the image's size"}});
     }
 }
 

@@ -1,4 +1,5 @@
-// The batch loader. A thread makes batches ahead into a bounded queue; what it makes is a function of (seed, epoch) alone.
+// The batch loader. A thread makes batches ahead into a bounded queue; what it makes is a function of (seed, epoch)
+// alone.
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
@@ -26,7 +27,10 @@ std::uint64_t next_random(std::uint64_t& state) {
 void check_at_least(std::string_view option, std::int64_t got, std::int64_t least, const Where& where) {
     if (got >= least) return;
     fail("value/option", "loader", where,
-         {{"option", option}, {"got", got}, {"expected", std::to_string(least) + " or more"}, {"help", "see LoaderOptions"}});
+         {{"option", option},
+          {"got", got},
+          {"expected", std::to_string(least) + " or more"},
+          {"help", "see LoaderOptions"}});
 }
 
 }  // namespace
@@ -47,7 +51,9 @@ TensorDataset::TensorDataset(const Tensor& inputs, const Tensor& targets, Option
     : inputs_(inputs), targets_(targets), options_(options) {
     if (inputs.rank(where) < 1 || targets.rank(where) < 1 || inputs.size(0) != targets.size(0)) {
         fail("shape/mismatch", "TensorDataset", where,
-             {{"argument", "the targets"}, {"got", targets.shape()}, {"expected", "as many samples as the inputs"},
+             {{"argument", "the targets"},
+              {"got", targets.shape()},
+              {"expected", "as many samples as the inputs"},
               {"help", "samples lie along the first axis"}},
              "inputs " + describe(inputs) + ", targets " + describe(targets));
     }
@@ -57,8 +63,7 @@ TensorDataset::TensorDataset(const Tensor& inputs, const Tensor& targets, Option
 
 namespace {
 
-template <class T>
-Tensor rows(const Tensor& from, std::span<const std::int64_t> samples) {
+template <class T> Tensor rows(const Tensor& from, std::span<const std::int64_t> samples) {
     const std::span<const T> all = from.data<T>();
     Shape shape = from.shape();
     shape[0] = std::ssize(samples);
@@ -111,7 +116,12 @@ Batch TensorDataset::batch(std::span<const std::int64_t> samples) const {
     for (std::size_t i = 0; i < samples.size(); ++i) {
         if (samples[i] < 0 || samples[i] >= count_) {
             fail("index/range", "TensorDataset", Where::current(),
-                 {{"index", samples[i]}, {"position", std::to_string(i)}, {"axis", 0}, {"size", count_}, {"low", 0}, {"high", count_ - 1}});
+                 {{"index", samples[i]},
+                  {"position", std::to_string(i)},
+                  {"axis", 0},
+                  {"size", count_},
+                  {"low", 0},
+                  {"high", count_ - 1}});
         }
     }
     return {inputs_.dtype() == u8 ? scaled_rows(inputs_, samples, options_) : rows_of(inputs_, samples),
@@ -121,8 +131,8 @@ Batch TensorDataset::batch(std::span<const std::int64_t> samples) const {
 struct Loader::State {
     std::shared_ptr<const Dataset> dataset;
     LoaderOptions options;
-    std::int64_t epoch = 0;       // the epoch that the next begin() starts
-    std::int64_t first_batch = 0; // where it starts
+    std::int64_t epoch = 0;        // the epoch that the next begin() starts
+    std::int64_t first_batch = 0;  // where it starts
     // The running epoch:
     std::vector<std::int64_t> order;
     std::int64_t next = 0, count = 0;

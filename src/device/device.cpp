@@ -68,8 +68,9 @@ MemoryStatistics memory_statistics(Device device) { return backend(device).stati
 
 void set_memory_limit(std::int64_t bytes, Device device, const Where& where) {
     if (bytes < 0) {
-        fail("value/option", "set_memory_limit", where,
-             {{"option", "bytes"}, {"got", bytes}, {"expected", "0 (no limit) or more"}, {"help", "0 lifts the limit"}});
+        fail(
+            "value/option", "set_memory_limit", where,
+            {{"option", "bytes"}, {"got", bytes}, {"expected", "0 (no limit) or more"}, {"help", "0 lifts the limit"}});
     }
     backend(device, where).set_limit(bytes);
 }

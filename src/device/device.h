@@ -1,5 +1,5 @@
-// What a device is to the layers above: memory, ordered streams of work, and fused elementwise programs. The CPU's streams
-// run work at once; a GPU's run it later, in order. Operations reach a device only through this interface.
+// What a device is to the layers above: memory, ordered streams of work, and fused elementwise programs. The CPU's
+// streams run work at once; a GPU's run it later, in order. Operations reach a device only through this interface.
 #pragma once
 
 #include <memory>
@@ -46,7 +46,8 @@ public:
     /// The calling thread's stream.
     virtual Stream& stream() = 0;
     /// Runs a fused elementwise chain. Inputs broadcast to the program's shape by stride 0; outputs have that shape.
-    virtual void run(const ElementwiseProgram& program, std::span<const View> inputs, std::span<const View> outputs) = 0;
+    virtual void run(const ElementwiseProgram& program, std::span<const View> inputs,
+                     std::span<const View> outputs) = 0;
 
     virtual MemoryStatistics statistics() const = 0;
     virtual void set_limit(std::int64_t bytes) = 0;

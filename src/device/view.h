@@ -1,4 +1,5 @@
-// View: an operand as an implementation sees it: typed memory with a shape and strides. Data already includes the offset.
+// View: an operand as an implementation sees it: typed memory with a shape and strides. Data already includes the
+// offset.
 #pragma once
 
 #include "calor/dtype.h"

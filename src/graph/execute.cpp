@@ -130,7 +130,8 @@ void run_guarded(const Implementation& implementation, const Call& call) {
     } catch (const Error&) {
         throw;
     } catch (const std::exception& e) {
-        fail("kernel/failed", call.operation, call.where, {{"implementation", implementation.name}, {"what", e.what()}});
+        fail("kernel/failed", call.operation, call.where,
+             {{"implementation", implementation.name}, {"what", e.what()}});
     }
 }
 

@@ -1,5 +1,5 @@
-// Fusion: an elementwise node joins the group of its consumers when all consumers that are being evaluated are in that group
-// and the shapes agree. Then no path leaves the group and comes back, so the group can run at its root's place.
+// Fusion: an elementwise node joins the group of its consumers when all consumers that are being evaluated are in that
+// group and the shapes agree. Then no path leaves the group and comes back, so the group can run at its root's place.
 #include "graph/fuse.h"
 
 #include <algorithm>
@@ -49,11 +49,13 @@ void grow_group(Node* root, std::int32_t index, Group& group) {
         for (const Tensor& t : node->inputs) {
             Node* p = t.node();
             ++inputs;
-            if (!pending(*p) || !is_elementwise(*p) || p->group >= 0 || !(p->values[0].shape == root->values[0].shape)) {
+            if (!pending(*p) || !is_elementwise(*p) || p->group >= 0 ||
+                !(p->values[0].shape == root->values[0].shape)) {
                 continue;
             }
             ++p->fused_edges;
-            if (p->fused_edges != p->edges || group.members.size() + work.size() >= most_members || inputs >= most_inputs) {
+            if (p->fused_edges != p->edges || group.members.size() + work.size() >= most_members ||
+                inputs >= most_inputs) {
                 continue;
             }
             p->group = index;

@@ -1,5 +1,5 @@
-// Node: one recorded operation, or a value that came from the host. A node owns its results once they are computed and then
-// drops its inputs, unless a gradient may still need them.
+// Node: one recorded operation, or a value that came from the host. A node owns its results once they are computed and
+// then drops its inputs, unless a gradient may still need them.
 #pragma once
 
 #include <atomic>
@@ -20,15 +20,15 @@ class Node {
 public:
     std::atomic<std::int32_t> references{1};
     std::atomic<bool> evaluated{false};
-    bool tracked = false;             ///< a gradient may flow through
-    bool strict = false;              ///< fused half-precision chains round after this operation
-    bool leaf = false;                ///< tracked, and the gradient stops here
+    bool tracked = false;               ///< a gradient may flow through
+    bool strict = false;                ///< fused half-precision chains round after this operation
+    bool leaf = false;                  ///< tracked, and the gradient stops here
     std::atomic<bool> released{false};  ///< a backward pass walked past: inputs may go
-    std::uint8_t mark = 0;            ///< evaluation: visit state; only pending nodes, owned by one thread
-    std::int32_t edges = 0;           ///< evaluation: references from the nodes being evaluated
-    std::int32_t group = -1;          ///< evaluation: fused group
-    std::int32_t fused_edges = 0;     ///< evaluation: references from the own group
-    std::int32_t depth = 0;           ///< longest chain of pending nodes below
+    std::uint8_t mark = 0;              ///< evaluation: visit state; only pending nodes, owned by one thread
+    std::int32_t edges = 0;             ///< evaluation: references from the nodes being evaluated
+    std::int32_t group = -1;            ///< evaluation: fused group
+    std::int32_t fused_edges = 0;       ///< evaluation: references from the own group
+    std::int32_t depth = 0;             ///< longest chain of pending nodes below
     const Operation* operation = nullptr;
     Device device;
     Attributes attributes;

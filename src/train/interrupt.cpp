@@ -19,7 +19,8 @@ extern "C" void on_signal(int number) {
 }  // namespace
 
 struct InterruptGuard::Saved {
-    struct sigaction interrupt {}, terminate {};
+    struct sigaction interrupt {
+    }, terminate{};
 };
 
 InterruptGuard::InterruptGuard() : saved_(new Saved) {

@@ -7,11 +7,15 @@ namespace calor::train {
 std::int64_t count_correct(const Tensor& scores, const Tensor& labels, const Where& where) {
     if (scores.rank(where) != 2) {
         fail("shape/rank", "count_correct", where,
-             {{"argument", "scores"}, {"got", scores.rank()}, {"expected", 2}, {"help", "scores are [N, C]"}}, describe(scores));
+             {{"argument", "scores"}, {"got", scores.rank()}, {"expected", 2}, {"help", "scores are [N, C]"}},
+             describe(scores));
     }
     if (labels.rank(where) != 1 || labels.size(0) != scores.size(0)) {
         fail("shape/mismatch", "count_correct", where,
-             {{"argument", "labels"}, {"got", labels.shape()}, {"expected", Shape{scores.size(0)}}, {"help", "one class a row"}});
+             {{"argument", "labels"},
+              {"got", labels.shape()},
+              {"expected", Shape{scores.size(0)}},
+              {"help", "one class a row"}});
     }
     const NoGrad guard;
     const auto best = argmax(scores, {1}, false, where).to_vector<std::int64_t>();

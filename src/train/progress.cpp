@@ -26,7 +26,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 std::string clock_text(double seconds) {
     const auto s = static_cast<std::int64_t>(std::clamp(seconds, 0.0, 3.6e8) + 0.5);
-    return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60) : fmt::format("{}:{:02}", s / 60, s % 60);
+    return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+                     : fmt::format("{}:{:02}", s / 60, s % 60);
 }
 
 struct Progress::State {
@@ -66,8 +67,9 @@ std::string Progress::State::line(int columns) const {
     const double part = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1;
     const std::string left = rate > 0 ? clock_text(static_cast<double>(total - done) / rate) : std::string("?");
     const std::string head = fmt::format("{} {:3.0f} %", options.label, 100 * part);
-    const std::string tail = fmt::format(" {}/{}  {:.0f} {}/s  {}  {}", done, total, rate * options.units_a_step, options.unit,
-                                         done >= total ? "in " + clock_text(elapsed) : "ETA " + left, status);
+    const std::string tail =
+        fmt::format(" {}/{}  {:.0f} {}/s  {}  {}", done, total, rate * options.units_a_step, options.unit,
+                    done >= total ? "in " + clock_text(elapsed) : "ETA " + left, status);
     if (columns <= 0) return head + tail;
     const int room = columns - 4 - static_cast<int>(head.size() + tail.size());
     std::string bar;

@@ -1,6 +1,7 @@
-// The tile interpreter. A fused chain runs over tiles of a few hundred to a few thousand elements: inputs are loaded (or, when
-// dense and already in the compute dtype, read in place), every step runs over the tile while it is in the first-level cache,
-// and only the stored values go to memory. f16 and bf16 are storage formats: tiles hold f32 and round when stored.
+// The tile interpreter. A fused chain runs over tiles of a few hundred to a few thousand elements: inputs are loaded
+// (or, when dense and already in the compute dtype, read in place), every step runs over the tile while it is in the
+// first-level cache, and only the stored values go to memory. f16 and bf16 are storage formats: tiles hold f32 and
+// round when stored.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -14,9 +15,9 @@
 namespace calor::cpu {
 namespace {
 
-constexpr std::int64_t tile_budget = 24 * 1024;         // bytes of tiles: fits the first-level cache beside the code's data
-constexpr std::int64_t parallel_grain = 16 * 1024;      // elements a thread at least
-constexpr std::int64_t streaming_bytes = 16 << 20;      // results this large bypass the caches
+constexpr std::int64_t tile_budget = 24 * 1024;     // bytes of tiles: fits the first-level cache beside the code's data
+constexpr std::int64_t parallel_grain = 16 * 1024;  // elements a thread at least
+constexpr std::int64_t streaming_bytes = 16 << 20;  // results this large bypass the caches
 
 /// How the elements of one input are found.
 struct Source {
@@ -113,8 +114,8 @@ void assign_slots(const ElementwiseProgram& program, Prepared& p) {
     }
     for (std::size_t s = 0; s < p.steps.size(); ++s) {
         const Prepared::Step& step = p.steps[s];
-        const bool in_place =
-            step.store >= 0 && !p.stores[static_cast<std::size_t>(step.store)].narrow && !p.stores[static_cast<std::size_t>(step.store)].streaming;
+        const bool in_place = step.store >= 0 && !p.stores[static_cast<std::size_t>(step.store)].narrow &&
+                              !p.stores[static_cast<std::size_t>(step.store)].streaming;
         const auto value = static_cast<std::size_t>(inputs) + s;
         if (!in_place) p.slot[value] = take();
         for (const int v : program.steps[s].inputs) {

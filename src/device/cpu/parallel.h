@@ -1,5 +1,5 @@
-// parallel_for: splits [0, count) into equal chunks over the worker threads. The body sees ranges; what it computes for an
-// index must not depend on the ranges, so that results are the same for any number of threads.
+// parallel_for: splits [0, count) into equal chunks over the worker threads. The body sees ranges; what it computes for
+// an index must not depend on the ranges, so that results are the same for any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@ class RangeBody {
 public:
     template <class F>
     RangeBody(const F& f)  // NOLINT: made from any lambda
-        : object_(&f), call_([](const void* o, std::int64_t b, std::int64_t e) { (*static_cast<const F*>(o))(b, e); }) {}
+        : object_(&f),
+          call_([](const void* o, std::int64_t b, std::int64_t e) { (*static_cast<const F*>(o))(b, e); }) {}
     void operator()(std::int64_t begin, std::int64_t end) const { call_(object_, begin, end); }
 
 private:

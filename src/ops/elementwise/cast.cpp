@@ -38,7 +38,8 @@ bool fits(const Scalar& s, DType dtype) {
     return bits == 64 || (v >= -(std::int64_t{1} << (bits - 1)) && v < (std::int64_t{1} << (bits - 1)));
 }
 
-/// f64 -> f32 such that a further rounding to 16 bits gives what one rounding from f64 would: inexact values get an odd last bit.
+/// f64 -> f32 such that a further rounding to 16 bits gives what one rounding from f64 would: inexact values get an odd
+/// last bit.
 float round_to_odd(double value) {
     const auto nearest = static_cast<float>(value);
     if (std::isnan(value) || std::isinf(nearest) || static_cast<double>(nearest) == value) return nearest;
