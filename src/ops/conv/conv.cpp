@@ -255,14 +255,14 @@ Attributes resolve_transpose(const Dims& in, const Dims& kernel, const ConvTrans
         const std::int64_t reach =
             checked_add(checked_multiply(std::max<std::int64_t>(in[a] - 1, 0), w.stride[a], where),
                         window_extent(w, a, where), where);
-        const std::int64_t least = reach - w.pad_low[a] - w.pad_high[a];
+        const std::int64_t least = reach - checked_add(w.pad_low[a], w.pad_high[a], where);
         out.sizes[a] = o.padding.is_same() ? sizes[a] : checked_add(least, extra[a], where);
         if (o.output_size.given()) out.sizes[a] = asked[a];
-        if (out.sizes[a] < std::max<std::int64_t>(least, 0) || (in[a] > 0 && out.sizes[a] - least >= w.stride[a])) {
+        if (out.sizes[a] < std::max<std::int64_t>(least, 0) || (in[a] > 0 && out.sizes[a] - w.stride[a] >= least)) {
             fail("value/option", transpose_name, where,
                  {{"option", o.output_size.given() ? "output_size" : "output_padding"},
                   {"got", o.output_size.given() ? asked[a] : extra[a]},
-                  {"expected", o.output_size.given() ? fmt::format("{} to {}", least, least + w.stride[a] - 1)
+                  {"expected", o.output_size.given() ? fmt::format("{} or up to {} more", least, w.stride[a] - 1)
                                                      : fmt::format("0 to {}", w.stride[a] - 1)},
                   {"help",
                    "a convolution of the result with the same options must have the input's size; less padding gives "
