@@ -8,6 +8,10 @@ endif()
 
 function(calor_compile_options target)
     target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -fno-math-errno -ffp-contract=off)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 14)
+        # Loops that must stay without branches combine conditions with & and | on purpose.
+        target_compile_options(${target} PRIVATE -Wno-bitwise-instead-of-logical)
+    endif()
     target_compile_definitions(
         ${target} PRIVATE $<$<BOOL:${CALOR_OPENMP}>:CALOR_OPENMP=1> $<$<BOOL:${CALOR_ONEDNN}>:CALOR_ONEDNN=1>)
     if(CALOR_SANITIZE MATCHES "thread")  # fewer instruction sets: sanitized code compiles slowly
