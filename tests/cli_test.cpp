@@ -168,14 +168,14 @@ int interrupt_after(const std::string& arguments, const std::string& sign, const
 }
 
 TEST_F(Program, ResumesToTheSameWeights) {
-    const std::string options = "--epochs 30 --batch-size 32 --seed 9 --threads 1 --out ";
+    const std::string options = "--epochs 10 --batch-size 32 --seed 9 --threads 1 --out ";
     ASSERT_EQ(run(train(options + file("whole"))).status, 0);
-    ASSERT_EQ(interrupt_after(train(options + file("part")), "epoch 1/30", file("log")), 130) << read(file("log"));
+    ASSERT_EQ(interrupt_after(train(options + file("part")), "epoch 1/10", file("log")), 130) << read(file("log"));
     EXPECT_NE(read(file("log")).find("resume with: calor train mnist --resume"), std::string::npos)
         << read(file("log"));
     // Interrupted once more on the way.
     const std::string resume = "--resume " + file("part.checkpoint") + " --threads 1 --out " + file("part");
-    ASSERT_EQ(interrupt_after(train(resume), "epoch 4/30", file("log")), 130) << read(file("log"));
+    ASSERT_EQ(interrupt_after(train(resume), "epoch 4/10", file("log")), 130) << read(file("log"));
     const Outcome rest = run(train(resume));
     ASSERT_EQ(rest.status, 0) << rest.text;
     EXPECT_TRUE(read(file("part")) == read(file("whole"))) << "the weights differ";
