@@ -89,8 +89,9 @@ private:
         constexpr std::int64_t large_page = 2 << 20;
         const auto size = static_cast<std::size_t>(bytes);
         if (bytes < 2 * large_page) return std::aligned_alloc(64, size);
-        void* data = std::aligned_alloc(large_page, size);
-        if (data) madvise(data, size, MADV_HUGEPAGE);
+        void* data = nullptr;  // aligned_alloc would want a size that is a multiple of the page
+        if (posix_memalign(&data, large_page, size) != 0) return nullptr;
+        madvise(data, size, MADV_HUGEPAGE);
         return data;
     }
     static void give_back(void* data, std::int64_t) { std::free(data); }
