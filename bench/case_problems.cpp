@@ -1,0 +1,159 @@
+// One function an operation, in a table by the name that the case files use. Shapes are N, C, spatial.
+#include "case_problems.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace ca = calor;
+using nlohmann::json;
+
+namespace bench {
+namespace {
+
+ca::Dims dims(const json& list) {
+    ca::Dims out;
+    for (const json& entry : list) out.push_back(entry.get<std::int64_t>());
+    return out;
+}
+
+/// A number or a list of numbers, an axis each.
+ca::PerAxis per_axis(const json& c, const char* key, std::int64_t otherwise) {
+    if (!c.contains(key)) return {otherwise};
+    return c[key].is_number() ? ca::PerAxis(c[key].get<std::int64_t>()) : ca::PerAxis(dims(c[key]));
+}
+
+ca::DType dtype(const json& c) {
+    static const std::map<std::string, ca::DType> names{
+        {"f64", ca::f64}, {"f32", ca::f32}, {"f16", ca::f16}, {"bf16", ca::bf16}};
+    return names.at(c.at("dtype"));
+}
+
+/// Evaluated normal values that collect gradients; channels-last in memory if the case says so.
+ca::Tensor leaf(const ca::Shape& shape, const json& c) {
+    ca::Tensor values = ca::normal(shape, 0, 1, dtype(c));
+    if (c.value("layout", "") == "channels_last") {
+        ca::Axes there{0}, back(shape.rank(), 0);
+        for (std::int64_t a = 2; a < shape.rank(); ++a) there.push_back(a);
+        there.push_back(1);
+        for (std::int64_t a = 0; a < shape.rank(); ++a) back[there[a]] = a;
+        values = ca::permute(ca::contiguous(ca::permute(values, there)), back);
+    }
+    values.eval();
+    return values.requires_grad();
+}
+
+double product(const ca::Dims& sizes, std::int64_t first) {
+    double all = 1;
+    for (std::int64_t a = first; a < sizes.rank(); ++a) all *= static_cast<double>(sizes[a]);
+    return all;
+}
+
+Problem conv(const json& c) {
+    const ca::Tensor x = leaf(dims(c["x"]), c), w = leaf(dims(c["w"]), c);
+    const ca::ConvOptions options{.stride = per_axis(c, "stride", 1),
+                                  .padding = per_axis(c, "padding", 0),
+                                  .dilation = per_axis(c, "dilation", 1),
+                                  .groups = c.value("groups", std::int64_t{1})};
+    const auto forward = [=] { return ca::conv(x, w, options); };
+    const double outputs = product(forward().shape(), 0);
+    return {forward, {{"dgrad", {x}}, {"wgrad", {w}}}, 2 * outputs * product(w.shape(), 1)};
+}
+
+Problem conv_transpose(const json& c) {
+    const ca::Tensor x = leaf(dims(c["x"]), c), w = leaf(dims(c["w"]), c);
+    const ca::ConvTransposeOptions options{.stride = per_axis(c, "stride", 1),
+                                           .padding = per_axis(c, "padding", 0),
+                                           .dilation = per_axis(c, "dilation", 1),
+                                           .groups = c.value("groups", std::int64_t{1})};
+    return {[=] { return ca::conv_transpose(x, w, options); },
+            {{"dgrad", {x}}, {"wgrad", {w}}},
+            2 * product(x.shape(), 0) * product(w.shape(), 1)};
+}
+
+Problem max_pool(const json& c) {
+    const ca::Tensor x = leaf(dims(c["x"]), c);
+    const ca::MaxPoolOptions options{
+        .kernel = per_axis(c, "kernel", 1), .stride = per_axis(c, "stride", 1), .padding = per_axis(c, "padding", 0)};
+    return {[=] { return ca::max_pool(x, options); }, {{"bwd", {x}}}};
+}
+
+Problem avg_pool(const json& c) {
+    const ca::Tensor x = leaf(dims(c["x"]), c);
+    const ca::AvgPoolOptions options{
+        .kernel = per_axis(c, "kernel", 1), .stride = per_axis(c, "stride", 1), .padding = per_axis(c, "padding", 0)};
+    return {[=] { return ca::avg_pool(x, options); }, {{"bwd", {x}}}};
+}
+
+Problem softmax(const json& c) {
+    const ca::Tensor x = leaf(dims(c["x"]), c);
+    return {[=] { return ca::softmax(x); }, {{"bwd", {x}}}};
+}
+
+/// Ones and zeros that collect gradients: the scale and shift of a normalisation.
+std::pair<ca::Tensor, ca::Tensor> affine(std::int64_t channels, const json& c) {
+    return {ca::ones({channels}, dtype(c)).eval().requires_grad(),
+            ca::zeros({channels}, dtype(c)).eval().requires_grad()};
+}
+
+Problem layer_norm(const json& c) {
+    const ca::Tensor x = leaf(dims(c["x"]), c);
+    const auto [w, b] = affine(x.size(-1), c);
+    return {[x, w = w, b = b] { return ca::layer_norm(x, 1, w, b); }, {{"bwd", {x, w, b}}}};
+}
+
+Problem batch_norm(const json& c) {
+    const ca::Tensor x = leaf(dims(c["x"]), c);
+    const auto [w, b] = affine(x.size(1), c);
+    return {[x, w = w, b = b] { return ca::batch_norm(x, w, b).output; }, {{"bwd", {x, w, b}}}};
+}
+
+Problem chain(const json& c) {
+    const ca::Tensor x = leaf(dims(c["x"]), c);
+    return {[=] { return ca::gelu(x * 1.5 + 0.25) * ca::sigmoid(x); }, {{"bwd", {x}}}};
+}
+
+Problem reduce(const json& c) {
+    const ca::Tensor x = leaf(dims(c["x"]), c);
+    const std::int64_t axis = c["axis"];
+    return {[=] { return ca::sum(x, {axis}); }, {}};
+}
+
+Problem embedding_grad(const json& c) {
+    const ca::Tensor table = leaf(dims(c["x"]), c);
+    const ca::Tensor index = ca::randint(0, table.size(0), dims(c["index"])).eval();
+    return {[=] { return ca::embedding(table, index); }, {{"bwd", {table}}}};
+}
+
+Problem matmul(const json& c) {
+    const ca::Tensor a = leaf(dims(c["x"]), c).detach(), b = leaf(dims(c["b"]), c).detach();
+    return {[=] { return ca::matmul(a, b); }, {}, 2 * product(a.shape(), 0) * static_cast<double>(b.size(-1))};
+}
+
+const std::map<std::string, Problem (*)(const json&)>& table() {
+    static const std::map<std::string, Problem (*)(const json&)> rows{
+        {"avg_pool", avg_pool},
+        {"batch_norm", batch_norm},
+        {"chain", chain},
+        {"conv", conv},
+        {"conv_transpose", conv_transpose},
+        {"embedding_grad", embedding_grad},
+        {"layer_norm", layer_norm},
+        {"matmul", matmul},
+        {"max_pool", max_pool},
+        {"reduce", reduce},
+        {"softmax", softmax},
+    };
+    return rows;
+}
+
+}  // namespace
+
+Problem problem(const json& description) {
+    const auto row = table().find(description.at("op"));
+    if (row == table().end())
+        throw std::runtime_error("no such operation here: " + description.at("op").get<std::string>());
+    return row->second(description);
+}
+
+}  // namespace bench
