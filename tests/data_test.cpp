@@ -10,6 +10,7 @@
 #include <set>
 
 #include "calor/creation.h"
+#include "calor/view.h"
 #include "gradient_check.h"
 
 namespace ca = calor;
@@ -121,6 +122,25 @@ TEST_F(Files, ImagesLoadAndBadOnesAreErrors) {
     expect_error("io/open", [&] { (void)ca::data::read_image((folder_ / "none.png").string()); });
     expect_error("value/option", [&] { (void)ca::data::read_image(write("x.png", ""), {.channels = 2}); });
     expect_error("value/option", [&] { (void)ca::data::read_image(write("x.png", ""), {.height = -1}); });
+}
+
+TEST_F(Files, ImagesAreWrittenAndReadBack) {
+    const std::string path = (folder_ / "picture.png").string();
+    const auto colours = ca::tensor(std::vector<std::uint8_t>{0, 50, 100, 150, 200, 250, 1, 2, 3, 4, 5, 6}, {3, 2, 2});
+    ca::data::write_image(path, colours);
+    EXPECT_EQ(ca::data::read_image(path).to_vector<std::uint8_t>(), colours.to_vector<std::uint8_t>());
+    // Floats are clamped to [0, 1], NaN is black; flipped and transposed views are written as they look.
+    const auto grey = ca::flip(ca::tensor({{0.5F, std::nanf("")}, {-1.F, 2.F}}), {1});
+    ca::data::write_image(path, grey);
+    EXPECT_EQ(ca::data::read_image(path, {.channels = 1}).to_vector<std::uint8_t>(),
+              (std::vector<std::uint8_t>{0, 128, 255, 0}));
+
+    expect_error("shape/mismatch", [&] { ca::data::write_image(path, ca::zeros({2, 4, 4})); });
+    expect_error("shape/mismatch", [&] { ca::data::write_image(path, ca::zeros({3, 0, 4})); });
+    expect_error("shape/mismatch", [&] { ca::data::write_image(path, ca::zeros({4})); });
+    expect_error("dtype/unsupported", [&] { ca::data::write_image(path, ca::zeros({4, 4}, ca::i32)); });
+    expect_error("io/write", [&] { ca::data::write_image((folder_ / "none" / "x.png").string(), grey); });
+    EXPECT_EQ(ca::data::read_image(path).shape(), (ca::Shape{3, 2, 2}));  // the old file is still whole
 }
 
 std::shared_ptr<ca::data::TensorDataset> numbers(std::int64_t n) {

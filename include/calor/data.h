@@ -30,6 +30,11 @@ struct ImageOptions {
 /// A PNG or JPEG file as u8 [channels, height, width]. Throws IoError [io/open], [io/image], ValueError [value/option].
 Tensor read_image(const std::string& path, const ImageOptions& options = {}, const Where& where = Where::current());
 
+/// Writes a PNG file: u8 [1 or 3, height, width] or [height, width], or floating values of 0 (black, as everything
+/// below and NaN) to 1. The file is replaced atomically. Throws ShapeError [shape/mismatch], DTypeError
+/// [dtype/unsupported], IoError [io/write].
+void write_image(const std::string& path, const Tensor& image, const Where& where = Where::current());
+
 /// What a loader hands out: for (auto [inputs, targets] : loader).
 struct Batch {
     Tensor inputs, targets;
