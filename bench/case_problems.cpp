@@ -130,6 +130,28 @@ Problem matmul(const json& c) {
     return {[=] { return ca::matmul(a, b); }, {}, 2 * product(a.shape(), 0) * static_cast<double>(b.size(-1))};
 }
 
+Problem sort(const json& c) {
+    const ca::Tensor x = leaf(dims(c["x"]), c).detach();
+    const std::int64_t axis = c["axis"];
+    return {[=] {
+                const ca::SortResult sorted = ca::sort(x, axis);
+                ca::eval({sorted.values, sorted.indices});
+                return sorted.values;
+            },
+            {}};
+}
+
+Problem topk(const json& c) {
+    const ca::Tensor x = leaf(dims(c["x"]), c).detach();
+    const std::int64_t axis = c["axis"], k = c["k"];
+    return {[=] {
+                const ca::SortResult top = ca::topk(x, k, axis);
+                ca::eval({top.values, top.indices});
+                return top.values;
+            },
+            {}};
+}
+
 const std::map<std::string, Problem (*)(const json&)>& table() {
     static const std::map<std::string, Problem (*)(const json&)> rows{
         {"avg_pool", avg_pool},
@@ -143,6 +165,8 @@ const std::map<std::string, Problem (*)(const json&)>& table() {
         {"max_pool", max_pool},
         {"reduce", reduce},
         {"softmax", softmax},
+        {"sort", sort},
+        {"topk", topk},
     };
     return rows;
 }

@@ -24,6 +24,7 @@
 #include "calor/reduce.h"
 #include "calor/shape.h"
 #include "calor/softmax.h"
+#include "calor/sort.h"
 #include "calor/tensor.h"
 #include "calor/train.h"
 #include "calor/view.h"
