@@ -152,8 +152,17 @@ Problem topk(const json& c) {
             {}};
 }
 
+Problem attention(const json& c) {
+    const ca::Shape shape = dims(c["x"]);
+    const ca::Tensor q = leaf(shape, c), k = leaf(shape, c), v = leaf(shape, c);
+    const bool causal = c.value("causal", false);
+    const double flops = 4 * product(shape, 0) * static_cast<double>(shape[2]) / (causal ? 2 : 1);
+    return {[=] { return ca::attention(q, k, v, {.causal = causal}); }, {{"bwd", {q, k, v}}}, flops};
+}
+
 const std::map<std::string, Problem (*)(const json&)>& table() {
     static const std::map<std::string, Problem (*)(const json&)> rows{
+        {"attention", attention},
         {"avg_pool", avg_pool},
         {"batch_norm", batch_norm},
         {"chain", chain},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "calor/activations.h"
+#include "calor/attention.h"
 #include "calor/autodiff.h"
 #include "calor/conv.h"
 #include "calor/creation.h"
