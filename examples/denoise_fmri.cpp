@@ -18,7 +18,8 @@ namespace {
 
 /// A NIfTI file as f32 [1, 1, time, depth, height, width], 1 being the brightness of bright tissue.
 ca::Tensor read_series(const std::string& path) {
-    const std::unique_ptr<nifti_image, void (*)(nifti_image*)> image(nifti_image_read(path.c_str(), 1), &nifti_image_free);
+    const std::unique_ptr<nifti_image, void (*)(nifti_image*)> image(nifti_image_read(path.c_str(), 1),
+                                                                     &nifti_image_free);
     if (!image || image->datatype != DT_INT16) throw std::runtime_error("not a series of 16-bit volumes: " + path);
     const ca::Shape shape{1, 1, std::max<std::int64_t>(image->nt, 1), image->nz, image->ny, image->nx};
     const auto* voxels = static_cast<const std::int16_t*>(image->data);
@@ -38,7 +39,8 @@ struct Denoiser {
         const ca::Tensor fine = ca::relu(enter(noisy));
         const ca::Tensor coarse = up(ca::relu(middle(ca::relu(down(fine)))));
         const auto& s = noisy.shape();
-        const ca::Tensor spread = ca::interpolate(coarse, {.size = ca::Dims{s[2], s[3], s[4], s[5]}, .mode = ca::Interpolation::linear});
+        const ca::Tensor spread =
+            ca::interpolate(coarse, {.size = ca::Dims{s[2], s[3], s[4], s[5]}, .mode = ca::Interpolation::linear});
         return noisy + leave(fine + spread);
     }
 };
@@ -49,7 +51,8 @@ ca::Tensor blocks(const ca::Tensor& series, std::int64_t count, ca::Generator& g
     for (std::int64_t i = 0; i < count; ++i) {
         ca::Tensor block = series;
         for (const auto [axis, size] : {std::pair{3, 12}, {4, 32}, {5, 32}}) {
-            const auto start = ca::randint(0, series.size(axis) - size + 1, {}, ca::i64, generator).item<std::int64_t>();
+            const auto start =
+                ca::randint(0, series.size(axis) - size + 1, {}, ca::i64, generator).item<std::int64_t>();
             block = ca::slice(block, axis, {start, start + size});
         }
         chosen.push_back(block);
@@ -71,7 +74,9 @@ void paint(const std::string& path, const std::vector<ca::Tensor>& series) {
     }
     const ca::Tensor row = ca::concat(panels, 2);
     const ca::Dims twice{2 * row.size(1), 2 * row.size(2)};
-    ca::data::write_image(path, ca::reshape(ca::interpolate(ca::unsqueeze(row, 0), {.size = twice, .mode = ca::Interpolation::cubic}), twice));
+    ca::data::write_image(
+        path,
+        ca::reshape(ca::interpolate(ca::unsqueeze(row, 0), {.size = twice, .mode = ca::Interpolation::cubic}), twice));
 }
 
 int run(const std::string& path, int steps, const std::string& picture) {
@@ -82,7 +87,8 @@ int run(const std::string& path, int steps, const std::string& picture) {
     const ca::Tensor training = ca::slice(series, 3, {0, 16}), unseen = ca::slice(series, 3, {16, 24});
 
     Denoiser net;
-    std::printf("%lld parameters, volumes %s\n", static_cast<long long>(ca::nn::count_parameters(net)), ca::to_string(series.shape()).c_str());
+    std::printf("%lld parameters, volumes %s\n", static_cast<long long>(ca::nn::count_parameters(net)),
+                ca::to_string(series.shape()).c_str());
     ca::optim::Adam optimizer{ca::nn::parameters(net), {.learning_rate = 3e-3}};
     ca::train::Progress progress({.label = "denoise", .total = steps});
     for (int step = 1; step <= steps; ++step) {
@@ -98,9 +104,10 @@ int run(const std::string& path, int steps, const std::string& picture) {
     const ca::NoGrad off;
     const ca::Tensor noisy = (unseen + ca::normal(unseen.shape(), 0, noise)).eval();
     const ca::Tensor denoised = net(noisy).eval();
-    const ca::Tensor blurred = ca::avg_pool(noisy, {.kernel = {1, 3, 3, 3}, .stride = 1, .padding = {0, 1, 1, 1}, .count_include_pad = false});
-    std::printf("unseen slices, PSNR: with noise %.2f dB, mean of 3 x 3 x 3 %.2f dB, denoised %.2f dB\n", psnr(noisy, unseen), psnr(blurred, unseen),
-                psnr(denoised, unseen));
+    const ca::Tensor blurred =
+        ca::avg_pool(noisy, {.kernel = {1, 3, 3, 3}, .stride = 1, .padding = {0, 1, 1, 1}, .count_include_pad = false});
+    std::printf("unseen slices, PSNR: with noise %.2f dB, mean of 3 x 3 x 3 %.2f dB, denoised %.2f dB\n",
+                psnr(noisy, unseen), psnr(blurred, unseen), psnr(denoised, unseen));
     if (!picture.empty()) paint(picture, {unseen, noisy, denoised});
     return psnr(denoised, unseen) > psnr(noisy, unseen) ? 0 : 1;
 }
