@@ -20,7 +20,8 @@ using ca::testing::random_tensor;
 
 namespace {
 
-const char* const choices[] = {"", "direct", "onednn", "direct,onednn", "direct,onednn,implicit_gemm"};
+const char* const choices[] = {"", "planar", "planar,direct", "planar,onednn", "planar,direct,onednn",
+                               "planar,direct,onednn,implicit_gemm"};
 
 struct Problem {
     Shape x, w, y;

@@ -163,14 +163,14 @@ Candidate favourite(const Problem& p, const Formats& given) {
         if (weights ? p.group_in() == 1 : given.y_last) return last;
         return {Form::plain, Form::any, false};
     }
-    if (is_pointwise(p)) return both_plain ? gemm : both_last ? last : blocked;
+    if (is_pointwise(p)) return both_plain ? gemm : !both_last ? blocked : weights ? gemm_last : last;
     if (weights) {
         if (p.spatial() == 3) return both_last ? gemm_last : gemm;
         if (p.spatial() == 2) return both_last ? last : both_plain ? gemm : blocked;
         return blocked;
     }
     const bool whole_blocks = p.group_in() % 8 == 0 && p.group_out() % 8 == 0;
-    return both_last && !whole_blocks ? last : blocked;
+    return whole_blocks ? blocked : last;
 }
 
 /// What to try, best first.

@@ -4,16 +4,17 @@
 
 #include <bit>
 #include <cstdlib>
-#include <numeric>
 #include <vector>
 
 #include "device/cpu/parallel.h"
+#include "device/cpu/transpose.h"
 #include "device/cpu/vectorize.h"
 
 namespace calor::cpu {
 namespace {
 
 constexpr std::int64_t parallel_elements = 1 << 15;
+constexpr std::int64_t edge = 16;  // of the tiles in which arrays are transposed
 
 struct Axis {
     std::int64_t size, dense, other;
@@ -89,7 +90,6 @@ bool is_transposed(std::vector<Axis>& axes) {
 /// Calls tile(dense offset, other offset, columns, rows) for small tiles of the last two axes: what a tile reads and
 /// writes stays in the first-level cache.
 template <class Tile> void for_tiles(const std::vector<Axis>& axes, Tile&& tile) {
-    constexpr std::int64_t edge = 16;
     const Axis &row = axes[axes.size() - 2], &column = axes.back();
     const std::size_t outer = axes.size() - 2;
     const std::int64_t rows = (row.size + edge - 1) / edge, columns = (column.size + edge - 1) / edge;
@@ -120,10 +120,17 @@ template <class T> void pack_as(const View& from, float* to, const Strides& to_s
     if (is_transposed(axes)) {
         const std::int64_t to_step = axes[axes.size() - 2].dense, from_step = axes.back().other;
         for_tiles(axes, [=](std::int64_t dense, std::int64_t other, std::int64_t columns, std::int64_t rows) {
-            for (std::int64_t c = 0; c < columns; ++c) {
-                float* const out = to + dense + c;
-                const T* const in = source + other + c * from_step;
-                for (std::int64_t r = 0; r < rows; ++r) out[r * to_step] = widen(in[r]);
+            if constexpr (std::is_same_v<T, float>) {
+                transpose(source + other, from_step, to + dense, to_step, columns, rows);
+            } else {
+                alignas(64) float wide[edge * edge];
+                for (std::int64_t c = 0; c < columns; ++c) {
+                    const T* const in = source + other + c * from_step;
+                    float* const out = wide + c * edge;
+                    CALOR_VECTORIZE
+                    for (std::int64_t r = 0; r < rows; ++r) out[r] = widen(in[r]);
+                }
+                transpose(wide, edge, to + dense, to_step, columns, rows);
             }
         });
         return;
@@ -147,10 +154,17 @@ template <class T> void unpack_as(const float* from, const Strides& from_strides
     if (is_transposed(axes)) {
         const std::int64_t from_step = axes[axes.size() - 2].dense, to_step = axes.back().other;
         for_tiles(axes, [=](std::int64_t dense, std::int64_t other, std::int64_t columns, std::int64_t rows) {
-            for (std::int64_t c = 0; c < columns; ++c) {
-                T* const out = target + other + c * to_step;
-                const float* const in = from + dense + c;
-                for (std::int64_t r = 0; r < rows; ++r) out[r] = T(in[r * from_step]);
+            if constexpr (std::is_same_v<T, float>) {
+                transpose(from + dense, from_step, target + other, to_step, rows, columns);
+            } else {
+                alignas(64) float wide[edge * edge];
+                transpose(from + dense, from_step, wide, edge, rows, columns);
+                for (std::int64_t c = 0; c < columns; ++c) {
+                    T* const out = target + other + c * to_step;
+                    const float* const in = wide + c * edge;
+                    CALOR_VECTORIZE
+                    for (std::int64_t r = 0; r < rows; ++r) out[r] = T(in[r]);
+                }
             }
         });
         return;
@@ -168,22 +182,25 @@ template <class T> void unpack_as(const float* from, const Strides& from_strides
     });
 }
 
-/// The axes in the order of their strides, the farthest apart first.
-std::vector<std::int64_t> memory_order(const Strides& strides) {
-    std::vector<std::int64_t> order(strides.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::int64_t a, std::int64_t b) { return std::abs(strides[a]) > std::abs(strides[b]); });
+/// The axes in the order of their strides, the farthest apart first; ties stay in order.
+Dims memory_order(const Strides& strides) {
+    Dims order(strides.rank(), 0);
+    for (std::int64_t i = 0; i < strides.rank(); ++i) {
+        std::int64_t place = i;
+        for (; place > 0 && std::abs(strides[order[place - 1]]) < std::abs(strides[i]); --place)
+            order[place] = order[place - 1];
+        order[place] = i;
+    }
     return order;
 }
 
 }  // namespace
 
 Strides dense_like(const Shape& shape, const Strides& strides) {
-    const auto order = memory_order(strides);
+    const Dims order = memory_order(strides);
     Strides dense(shape.rank(), 1);
     std::int64_t step = 1;
-    for (std::size_t i = order.size(); i-- > 0;) {
+    for (std::int64_t i = order.rank(); i-- > 0;) {
         dense[order[i]] = step;
         step *= shape[order[i]];
     }
@@ -191,9 +208,9 @@ Strides dense_like(const Shape& shape, const Strides& strides) {
 }
 
 bool is_regular(const Shape& shape, const Strides& strides) {
-    const auto order = memory_order(strides);
+    const Dims order = memory_order(strides);
     std::int64_t extent = 1;
-    for (std::size_t i = order.size(); i-- > 0;) {
+    for (std::int64_t i = order.rank(); i-- > 0;) {
         if (shape[order[i]] == 1) continue;
         const std::int64_t stride = strides[order[i]];
         if (stride < extent) return false;

@@ -123,6 +123,9 @@ Specs infer_weight_grad(const InferContext& c) {
 
 template <Role role> std::span<const graph::Implementation> implementations(DeviceKind) {
     static const graph::Implementation list[] = {
+        {.name = "planar",
+         .why_not = [](const Call& c) { return planar_why_not(role, c); },
+         .run = [](const Call& c) { run_planar(role, c); }},
         {.name = "direct",
          .why_not = [](const Call& c) { return direct_first_why_not(role, c); },
          .run = [](const Call& c) { run_direct(role, c); }},

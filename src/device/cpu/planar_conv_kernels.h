@@ -1,0 +1,64 @@
+// The inner loops of the planar convolution. A plane is a channel of an image, copied with the zeros around it; all
+// planes of a problem have the same distances between rows, so that a tap is a distance in memory and an image is one
+// long row. Vectors run along it. Offsets are in floats.
+//   convolve:   out[o][p] = bias[o] (or out[o][p]) + sum over k of in[tap_at[k] + p] * weights[k][o]
+//   correlate:  sums[o][k][lane] += sum over p of grad[grad_at[o] + p] * in[in_at[k] + p], p = lane modulo the lanes
+// Both hold up to 12 vectors of sums in registers.
+#pragma once
+
+#include <cstdint>
+
+namespace calor::cpu::planar {
+
+constexpr std::int64_t most_sums = 12;
+/// Room past the end of every plane and result: kernels read and write whole vectors.
+constexpr std::int64_t margin = 16;
+
+struct Convolve {
+    const float* in;
+    const std::int32_t* tap_at;
+    std::int64_t taps;
+    const float* weights;  ///< [tap][outputs]
+    const float* bias;     ///< [outputs], or null
+    bool accumulate;       ///< starts from what `out` holds in place of the bias
+    std::int64_t outputs;  ///< 1 to 4
+    float* out;
+    std::int64_t out_step;  ///< distance between outputs
+    std::int64_t length;    ///< rounded up to whole vectors
+};
+
+/// A kernel of 3 rows by 3 columns on adjacent rows of a plane, all in registers; four result rows share what they
+/// read.
+struct ConvolveRows {
+    const float* in;  ///< where the first result meets the first row of taps
+    std::int64_t in_pitch;
+    std::int64_t column_at[3];
+    const float* weights;  ///< [row][column]
+    float bias;
+    bool accumulate;  ///< starts from what `out` holds in place of the bias
+    float* out;
+    std::int64_t out_pitch, rows;
+    std::int64_t length;  ///< of a row; reads are rounded up to whole vectors, writes are not
+};
+
+struct Correlate {
+    const float *grad, *in;
+    const std::int32_t *grad_at, *in_at;
+    std::int64_t outputs, taps;  ///< 1 to 4; outputs * taps is at most 12
+    std::int64_t length;         ///< rounded up to whole vectors, where grad has zeros
+    float* sums;                 ///< [outputs][taps][lanes]
+};
+
+struct Kernels {
+    std::int64_t lanes;
+    void (*convolve)(const Convolve& c);
+    void (*convolve_rows)(const ConvolveRows& c);
+    void (*correlate)(const Correlate& c);
+    /// The sum of `length` values (rounded up to whole vectors), in f32 within a run of 1024 and f64 across.
+    double (*total)(const float* values, std::int64_t length);
+};
+
+/// The kernels for this processor.
+const Kernels& kernels();
+
+}  // namespace calor::cpu::planar

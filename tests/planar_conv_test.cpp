@@ -1,0 +1,173 @@
+// The planar convolution against plain loops in f64, over many random problems: few channels a group, multipliers,
+// strides, dilations, paddings, large kernels, 1 to 4 spatial axes, dtypes and layouts; threads; published cases.
+#include "device/cpu/planar_conv.h"
+
+#include <stdexcept>
+
+#include "calor/device.h"
+#include "contraction_arrays.h"
+
+namespace calor::cpu::planar {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+struct Dice {
+    std::mt19937 engine;
+    std::int64_t draw(std::int64_t low, std::int64_t high) {
+        return low + static_cast<std::int64_t>(engine() % static_cast<std::uint32_t>(high - low + 1));
+    }
+};
+
+Case random_case(unsigned seed) {
+    Dice dice{std::mt19937(seed)};
+    Case c;
+    const std::int64_t axes = 1 + dice.draw(0, 7) % 4, in = dice.draw(0, 2) == 0 ? dice.draw(2, 5) : 1;
+    const std::int64_t out = dice.draw(0, 2) == 0 ? dice.draw(2, 6) : 1;
+    c.s.groups = dice.draw(0, 3) == 0 ? 1 : dice.draw(2, axes < 3 ? 21 : 6);
+    c.x = {dice.draw(1, 3), in * c.s.groups};
+    c.w = {out * c.s.groups, in};
+    for (std::int64_t i = 0; i < axes; ++i) {
+        const std::int64_t most = axes == 2 && seed % 5 == 0 ? 11 : axes > 2 ? 3 : 5;
+        const std::int64_t k = dice.draw(1, most), d = dice.draw(0, 3) == 0 ? 2 : 1,
+                           s = dice.draw(0, 2) == 0 ? dice.draw(2, 3) : 1;
+        const std::int64_t low = dice.draw(0, k), high = dice.draw(0, k), extent = d * (k - 1) + 1;
+        c.x.push_back(std::max<std::int64_t>(dice.draw(1, axes == 1 ? 60 : axes == 2 ? 19 : 6), extent - low - high));
+        c.w.push_back(k);
+        c.s.stride.push_back(s);
+        c.s.dilation.push_back(d);
+        c.s.pad_low.push_back(low);
+        c.s.pad_high.push_back(high);
+    }
+    return c;
+}
+
+void check_case(const Case& c, DType dtype, Order x_order, Order w_order, Order y_order) {
+    const Dims out = output_shape(c);
+    Array x(c.x, strides_of(c.x, x_order), dtype), w(c.w, strides_of(c.w, w_order), dtype);
+    Array y(out, strides_of(out, y_order), dtype), bias({c.w[0]}, {1}, dtype);
+    const View bias_view = bias.view();
+    x.fill(1), w.fill(2), bias.fill(3);
+    const std::vector<double> xs = x.values(), ws = w.values(), bs = bias.values();
+    const std::int64_t places = count_of(out) / (out[0] * out[1]);
+    Reference forward_sums(count_of(out));
+    for (std::int64_t i = 0; i < count_of(out); ++i) forward_sums.add(i, bs[at(i / places % out[1])]);
+    for_products(c.x, c.w, out, c.s, [&](auto i, auto j, auto k) { forward_sums.add(k, xs[at(i)] * ws[at(j)]); });
+    ASSERT_EQ(why_not(ConvRole::forward, x.view(), w.view(), &bias_view, y.view(), c.s), nullptr);
+    forward(x.view(), w.view(), &bias_view, y.view(), c.s);
+    expect_near(y, forward_sums.values, forward_sums.magnitude);
+
+    y.fill(4);
+    const std::vector<double> ys = y.values();
+    Reference gx(count_of(c.x)), gw(count_of(c.w)), gb(c.w[0]);
+    for_products(c.x, c.w, out, c.s, [&](auto i, auto j, auto k) {
+        gx.add(i, ys[at(k)] * ws[at(j)]);
+        gw.add(j, ys[at(k)] * xs[at(i)]);
+    });
+    for (std::int64_t i = 0; i < count_of(out); ++i) gb.add(i / places % out[1], ys[at(i)]);
+    input_grad(y.view(), w.view(), x.view(), c.s);
+    expect_near(x, gx.values, gx.magnitude);
+    x.fill(1);
+    weight_grad(x.view(), y.view(), w.view(), &bias_view, c.s);
+    expect_near(w, gw.values, gw.magnitude);
+    expect_near(bias, gb.values, gb.magnitude);
+}
+
+struct Settings {
+    DType dtype;
+    Order x, w, y;
+};
+
+class Planar : public testing::TestWithParam<Settings> {};
+
+TEST_P(Planar, EveryRoleEqualsPlainLoops) {
+    const Settings p = GetParam();
+    for (std::size_t index = 0; index < cases().size(); ++index) {
+        SCOPED_TRACE(testing::Message() << "case " << index);
+        check_case(cases()[index], p.dtype, p.x, p.w, p.y);
+        if (HasFatalFailure()) return;
+    }
+    for (unsigned seed = 0; seed < 150; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        check_case(random_case(seed), p.dtype, p.x, p.w, p.y);
+        if (HasFatalFailure()) return;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Planar,
+                         testing::Values(Settings{f32, Order::plain, Order::plain, Order::plain},
+                                         Settings{f32, Order::last, Order::plain, Order::last},
+                                         Settings{f32, Order::plain, Order::last, Order::last},
+                                         Settings{f32, Order::reversed, Order::reversed, Order::reversed},
+                                         Settings{bf16, Order::plain, Order::plain, Order::plain},
+                                         Settings{bf16, Order::last, Order::plain, Order::last},
+                                         Settings{f16, Order::last, Order::plain, Order::plain}));
+
+std::vector<char> run(const Case& c, ConvRole role) {
+    const Dims out = output_shape(c);
+    Array x(c.x, strides_of(c.x, Order::plain), f32), w(c.w, strides_of(c.w, Order::plain), f32);
+    Array y(out, strides_of(out, Order::plain), f32);
+    x.fill(1), w.fill(2), y.fill(3);
+    switch (role) {
+        case ConvRole::forward: return forward(x.view(), w.view(), nullptr, y.view(), c.s), y.storage;
+        case ConvRole::input_grad: return input_grad(y.view(), w.view(), x.view(), c.s), x.storage;
+        default: return weight_grad(x.view(), y.view(), w.view(), nullptr, c.s), w.storage;
+    }
+}
+
+TEST(PlanarThreads, AnyNumberGivesTheSameBits) {
+    const int before = thread_count();
+    std::vector<Case> all = cases();
+    for (unsigned seed = 0; seed < 60; ++seed) all.push_back(random_case(seed));
+    all.push_back({{2, 3, 40, 33}, {3, 1, 31, 31}, {{1, 1}, {1, 1}, {15, 15}, {15, 15}, 3}});
+    for (std::size_t index = 0; index < all.size(); ++index)
+        for (const ConvRole role : {ConvRole::forward, ConvRole::input_grad, ConvRole::weight_grad}) {
+            set_thread_count(1);
+            const auto alone = run(all[index], role);
+            for (const int threads : {2, 3, 7}) {
+                set_thread_count(threads);
+                EXPECT_EQ(alone, run(all[index], role)) << index << " with " << threads;
+            }
+        }
+    set_thread_count(before);
+}
+
+/// Large kernels, images of several bands, sizes around whole vectors.
+TEST(PlanarShapes, LargeKernelsAndBands) {
+    const std::vector<Case> all = {
+        {{1, 2, 32, 32}, {2, 1, 31, 31}, {{1, 1}, {1, 1}, {15, 15}, {15, 15}, 2}},
+        {{1, 2, 40, 17}, {2, 1, 13, 9}, {{2, 2}, {1, 1}, {6, 4}, {5, 4}, 2}},
+        {{2, 1, 25, 40}, {1, 1, 8, 16}, {{1, 2}, {1, 1}, {3, 8}, {4, 7}, 1}},
+        {{1, 1, 9, 30}, {1, 1, 9, 11}, {{1, 1}, {1, 2}, {4, 10}, {4, 10}, 1}},
+        {{1, 2, 300, 200}, {2, 1, 3, 3}, {{1, 1}, {1, 1}, {1, 1}, {1, 1}, 2}},
+        {{1, 2, 260, 190}, {2, 1, 5, 3}, {{2, 2}, {1, 1}, {2, 1}, {2, 1}, 2}},
+        {{1, 3, 120, 150}, {2, 3, 3, 3}, {{1, 1}, {1, 1}, {1, 1}, {1, 1}, 1}},
+        {{1, 2, 70000}, {2, 1, 5}, {{1}, {1}, {2}, {2}, 2}},
+        {{1, 2, 8, 40, 50}, {2, 1, 3, 3, 3}, {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 2}},
+    };
+    for (std::size_t index = 0; index < all.size(); ++index) {
+        SCOPED_TRACE(testing::Message() << "case " << index);
+        check_case(all[index], f32, Order::plain, Order::plain, Order::plain);
+        if (HasFatalFailure()) return;
+    }
+}
+
+TEST(PlanarRefusals, HaveReasons) {
+    const Dims x{1, 2, 5}, w{2, 1, 3}, y{1, 2, 3};
+    const Dims xs = strides_of(x, Order::plain), ws = strides_of(w, Order::plain), ys = strides_of(y, Order::plain);
+    const View xv{nullptr, f64, &x, &xs}, wv{nullptr, f64, &w, &ws}, yv{nullptr, f64, &y, &ys};
+    const ConvSettings s{{1}, {1}, {0}, {0}, 2};
+    EXPECT_STREQ(why_not(ConvRole::forward, xv, wv, nullptr, yv, s), "dtypes other than f32, bf16 and f16");
+    EXPECT_THROW(forward(xv, wv, nullptr, yv, s), std::runtime_error);
+    EXPECT_THROW(input_grad(yv, wv, xv, s), std::runtime_error);
+    EXPECT_THROW(weight_grad(xv, yv, wv, nullptr, s), std::runtime_error);
+    // A wide dilation makes planes that no memory holds out of an array without memory.
+    const Dims big{1, 1, 1 << 15, 1 << 14}, big_w{1, 1, 2, 2}, big_y{1, 1, 1 << 15, 1 << 14}, zero{0, 0, 0, 0};
+    const Dims bigs = strides_of(big, Order::plain), big_ws = strides_of(big_w, Order::plain);
+    const View bx{nullptr, f32, &big, &zero}, bw{nullptr, f32, &big_w, &big_ws}, by{nullptr, f32, &big_y, &bigs};
+    const ConvSettings wide{{1, 1}, {1 << 15, 1 << 14}, {1 << 15, 1 << 14}, {0, 0}, 1};
+    EXPECT_NE(why_not(ConvRole::forward, bx, bw, nullptr, by, wide), nullptr);
+}
+
+}  // namespace
+}  // namespace calor::cpu::planar
