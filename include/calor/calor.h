@@ -28,5 +28,6 @@
 #include "calor/sort.h"
 #include "calor/tensor.h"
 #include "calor/train.h"
+#include "calor/unfold.h"
 #include "calor/view.h"
 #include "calor/window.h"

@@ -74,8 +74,32 @@ Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis = 0, const Whe
 /// Tensors of one shape along a new axis. Throws ShapeError [shape/mismatch], ValueError [value/count].
 Tensor stack(const std::vector<Tensor>& parts, std::int64_t axis = 0, const Where& where = Where::current());
 
-/// Entries of `value` around x. The paddings belong to the last axes, one each. Throws ValueError [value/count],
-/// [value/option] when more is cut off than there is, [shape/overflow], [value/scalar].
+/// What padding puts around the data a b c.
+enum class PadMode : std::uint8_t {
+    constant,   ///< a value: 0 0 | a b c | 0 0
+    reflect,    ///< the data mirrored at its first and last entry: c b | a b c | b a
+    symmetric,  ///< the data mirrored at its ends, so that the outermost entries repeat: b a | a b c | c b
+    replicate,  ///< the outermost entry: a a | a b c | c c
+    circular,   ///< the other end: b c | a b c | a b
+};
+
+struct PadOptions {
+    PadMode mode = PadMode::constant;
+    Scalar value = 0;  ///< of the mode constant
+    Axes axes = {};    ///< which axes the paddings belong to, one each; the last ones unless given
+};
+
+/// x with entries around it: paddings[i] says how many before and after an axis. Negative ones cut entries off, before
+/// anything is put around the rest. All dtypes, any rank, differentiable to any order. Paddings wider than the data go
+/// on mirroring and repeating, with period 2 (n - 1), 2 n and n for reflect, symmetric and circular (as NumPy's pad);
+/// reflect of a single entry repeats it. Throws ValueError [value/count], [value/option] when more is cut off than
+/// there is, [pad/empty] when nothing is left to repeat, [axis/range], [axis/duplicate], [shape/overflow],
+/// [value/scalar].
+Tensor pad(const Tensor& x, const std::vector<Padding>& paddings, const PadOptions& options,
+           const Where& where = Where::current());
+/// The same for the last axes.
+Tensor pad(const Tensor& x, const std::vector<Padding>& paddings, PadMode mode, const Where& where = Where::current());
+/// Entries of `value` around the last axes of x. Throws as above.
 Tensor pad(const Tensor& x, const std::vector<Padding>& paddings, Scalar value = 0,
            const Where& where = Where::current());
 /// The tensor repeated repeats[i] times along axis i; more counts than axes add leading axes, fewer belong to the last

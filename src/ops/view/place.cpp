@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "calor/view.h"
 #include "device/cpu/parallel.h"
 #include "device/cpu/tile_copy.h"
-#include "graph/node.h"
 
 namespace calor {
 namespace {
@@ -112,7 +110,29 @@ void place(const graph::Call& c) {
                       });
 }
 
-const graph::Implementation implementations[] = {{.name = "place", .run = place}};
+/// One element of the result at a time.
+void place_reference(const graph::Call& c) {
+    const View &x = c.inputs[0], &y = c.outputs[0];
+    const auto& [ranges, value] = c.attrs<PlaceAttributes>();
+    const std::int64_t size = size_of(x.dtype);
+    Dims at(y.rank(), 0);
+    for (std::int64_t i = 0, n = y.count(); i < n; ++i) {
+        const void* source = &value;
+        std::int64_t offset = 0;
+        bool covered = true;
+        for (std::int64_t a = 0; a < y.rank(); ++a) {
+            const std::int64_t distance = at[a] - ranges.starts[a], step = ranges.steps[a];
+            covered = covered && distance % step == 0 && distance / step >= 0 && distance / step < x.size(a);
+            offset += distance / step * x.stride(a);
+        }
+        if (covered) source = x.as<const std::byte>() + offset * size;
+        std::memcpy(y.as<std::byte>() + i * size, source, static_cast<std::size_t>(size));
+        for (std::int64_t a = y.rank() - 1; a >= 0 && ++at[a] == y.size(a); --a) at[a] = 0;
+    }
+}
+
+const graph::Implementation implementations[] = {{.name = "place", .run = place},
+                                                 {.name = "reference", .run = place_reference}};
 std::span<const graph::Implementation> list(DeviceKind) { return implementations; }
 
 const graph::Operation slice_grad_operation{.name = "slice_grad",
@@ -123,53 +143,14 @@ const graph::Operation slice_grad_operation{.name = "slice_grad",
 const graph::Operation pad_operation{
     .name = "pad", .infer = infer_place, .gradient = place_gradient, .implementations = list};
 
-std::uint64_t element_bits(const Scalar& value, DType dtype, const Where& where) {
-    const bool flag = dtype == boolean && value.kind() == Scalar::Kind::integer;
-    const Tensor one = scalar(flag ? Scalar(value.integer() != 0) : value, dtype, where);
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, graph::view_of(graph::value_of(one)).data, static_cast<std::size_t>(size_of(dtype)));
-    return bits;
-}
-
 }  // namespace
 
 Tensor ops::place_ranges(const Tensor& x, const Ranges& ranges, const Where& where) {
     return graph::record(slice_grad_operation, PlaceAttributes{ranges, 0}, {x}, where);
 }
 
-Tensor pad(const Tensor& x, const std::vector<Padding>& paddings, Scalar value, const Where& where) {
-    ops::check_defined("pad", x, "the tensor", where);
-    const std::int64_t rank = x.rank(), lead = rank - std::ssize(paddings);
-    if (lead < 0) {
-        fail("value/count", "pad", where,
-             {{"option", "paddings"}, {"got", std::ssize(paddings)}, {"expected", "at most " + std::to_string(rank)}},
-             describe(x));
-    }
-    // Cut first, then surround: what is placed lies inside.
-    Ranges cut{x.shape(), Dims(rank, 0), Dims(rank, 1)}, around{x.shape(), Dims(rank, 0), Dims(rank, 1)};
-    for (std::int64_t a = lead; a < rank; ++a) {
-        const auto [before, after] = paddings[static_cast<std::size_t>(a - lead)];
-        const std::int64_t size = x.shape()[a];
-        std::int64_t left = 0;
-        if (__builtin_add_overflow(std::min<std::int64_t>(before, 0), std::min<std::int64_t>(after, 0), &left) ||
-            __builtin_add_overflow(left, size, &left) || left < 0) {
-            fail("value/option", "pad", where,
-                 {{"option", "a negative padding"},
-                  {"got", Dims{before, after}},
-                  {"expected", "at most " + std::to_string(size) + " entries cut from axis " + std::to_string(a)},
-                  {"help", "negative paddings cut entries off"}},
-                 describe(x));
-        }
-        cut.shape[a] = left;
-        cut.starts[a] = left > 0 ? std::max<std::int64_t>(-before, 0) : 0;
-        around.starts[a] = std::max<std::int64_t>(before, 0);
-        around.shape[a] =
-            checked_add(checked_add(left, around.starts[a], where), std::max<std::int64_t>(after, 0), where);
-    }
-    const std::uint64_t bits = element_bits(value, x.dtype(), where);
-    const Tensor inner = cut.shape == x.shape() ? x : ops::take_ranges(x, cut, where);
-    if (around.shape == inner.shape()) return inner;
-    return graph::record(pad_operation, PlaceAttributes{around, bits}, {inner}, where);
+Tensor ops::place_in_constant(const Tensor& x, const Ranges& ranges, std::uint64_t bits, const Where& where) {
+    return graph::record(pad_operation, PlaceAttributes{ranges, bits}, {x}, where);
 }
 
 }  // namespace calor

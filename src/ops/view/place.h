@@ -17,5 +17,7 @@ struct Ranges {
 Tensor take_ranges(const Tensor& x, const Ranges& ranges, const Where& where);
 /// Zeros of shape ranges.shape with x at the ranges.
 Tensor place_ranges(const Tensor& x, const Ranges& ranges, const Where& where);
+/// The same around an element given by its bytes.
+Tensor place_in_constant(const Tensor& x, const Ranges& ranges, std::uint64_t bits, const Where& where);
 
 }  // namespace calor::ops
