@@ -12,7 +12,6 @@
 namespace calor::ops::pool {
 
 inline constexpr std::int64_t most_lanes = 256;
-inline constexpr std::int32_t no_tap = INT32_MAX;
 
 /// What is fixed for a call. Offsets are in elements of the views; `x` has the sizes of the data, `y` those of the
 /// positions.
