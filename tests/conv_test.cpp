@@ -143,7 +143,7 @@ void check_problem(const Problem& p, DType dtype, std::uint32_t seed) {
 }
 
 TEST(Conv, EqualsThePlainSumInF32AndF64) {
-    for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    for (std::uint32_t seed = 0; seed < 400; ++seed) {
         check_problem(random_problem(1 + seed % 5, seed), seed % 2 ? ca::f64 : ca::f32, seed);
     }
 }
