@@ -12,6 +12,7 @@
 #include "device/cpu/direct_conv_kernels.h"
 #include "device/cpu/direct_conv_parts.h"
 #include "device/cpu/parallel.h"
+#include "device/cpu/transpose.h"
 
 namespace calor::cpu::direct {
 namespace {
@@ -44,18 +45,33 @@ Scratch make_panels(const Taps& taps, const Weights& w, std::int64_t groups, std
     const std::int64_t width = kernels().width, panels = (outputs + width - 1) / width;
     const auto count = static_cast<std::int64_t>(taps.weight_at.size());
     Scratch buffer(groups * panels * count * inner * width * size_of(f32));
+    bool adjacent = true;  // the taps of a channel
+    for (std::int64_t t = 0; t < count; ++t)
+        adjacent = adjacent && taps.weight_at[static_cast<std::size_t>(t)] == taps.weight_at[0] + t;
+    const auto fill_panel = [&](const float* from, float* to, std::int64_t some) {
+        for (std::int64_t t = 0; t < count; ++t) {
+            float* const row = to + t * inner * width;
+            const float* const source = from + taps.weight_at[static_cast<std::size_t>(t)];
+            if (inner_step == 1) {
+                transpose(source, output_step, row, width, some, inner);
+            } else if (!adjacent) {
+                for (std::int64_t c = 0; c < inner; ++c)
+                    for (std::int64_t o = 0; o < some; ++o)
+                        row[c * width + o] = source[c * inner_step + o * output_step];
+            }
+        }
+        if (inner_step == 1 || !adjacent || count == 0) return;
+        for (std::int64_t c = 0; c < inner; ++c)
+            transpose(from + taps.weight_at[0] + c * inner_step, output_step, to + c * width, inner * width, some,
+                      count);
+    };
     parallel_for(groups * panels, std::max<std::int64_t>(1, 16384 / (count * inner * width + 1)),
                  [&](std::int64_t begin, std::int64_t end) {
                      for (std::int64_t i = begin; i < end; ++i) {
                          const std::int64_t first = i % panels * width, some = std::min(width, outputs - first);
-                         const float* const from = w.data + i / panels * group_step + first * output_step;
-                         float* to = buffer.floats() + i * count * inner * width;
-                         for (const std::int32_t at : taps.weight_at)
-                             for (std::int64_t c = 0; c < inner; ++c, to += width) {
-                                 const float* const source = from + at + c * inner_step;
-                                 for (std::int64_t o = 0; o < some; ++o) to[o] = source[o * output_step];
-                                 std::fill(to + some, to + width, 0.0F);
-                             }
+                         float* const to = buffer.floats() + i * count * inner * width;
+                         if (some < width) std::fill(to, to + count * inner * width, 0.0F);
+                         fill_panel(w.data + i / panels * group_step + first * output_step, to, some);
                      }
                  });
     return buffer;
@@ -262,9 +278,11 @@ bool is_preferred(ConvRole role, const View& x, const View& w, const View& y, co
     if (axes > 3) return true;
     const bool last = x.stride(1) == 1 && y.stride(1) == 1 && x.dtype == f32;
     const std::int64_t inputs = w.size(1), outputs = w.size(0) / settings.groups;
-    if (product(spatial(*w.shape)) == 1 || inputs < 8 || outputs < 8) return false;
-    if (role == ConvRole::weight_grad) return (last || axes == 3) && (settings.groups == 1 || outputs >= 16);
-    return last && axes < 3 && settings.groups == 1 && inputs % 8 == 0 && outputs % 8 == 0;
+    if (product(spatial(*w.shape)) == 1 || outputs < 8) return false;
+    if (role == ConvRole::weight_grad) return inputs >= 8 && (settings.groups == 1 || outputs >= 16);
+    if (inputs < 8 || settings.groups > 1 || inputs % 8 != 0 || outputs % 8 != 0) return false;
+    if (role == ConvRole::input_grad && axes == 2 && x.size(3) < 32) return false;
+    return axes == 1 || (axes == 2 && last);
 }
 
 void forward(const View& x, const View& w, const View* bias, const View& y, const ConvSettings& settings, bool relu) {

@@ -6,12 +6,13 @@
 #include "device/cpu/direct_conv_kernels.h"
 #include "device/cpu/direct_conv_parts.h"
 #include "device/cpu/parallel.h"
+#include "device/cpu/transpose.h"
 
 namespace calor::cpu::direct {
 namespace {
 
 constexpr std::int64_t chunk_floats = 1 << 21;  // copies of images are made for this much at a time, or for one image
-constexpr std::int64_t pixel_block = 256;       // at most: a block of a gradient panel stays in the first-level cache
+constexpr std::int64_t pixel_block = 96;        // at most: a block of a gradient panel stays in the first-level cache
 
 /// Partial sums: image i belongs to part i % parts. The number of parts depends on shapes alone.
 struct Sums {
@@ -29,6 +30,7 @@ Sums make_sums(const Problem& p, std::int64_t taps) {
     s.taps = taps;
     s.stride = p.s.groups * s.panels * taps * s.width;
     s.parts = std::clamp<std::int64_t>(chunk_floats / s.stride, 1, std::min<std::int64_t>(p.images(), 8));
+    while (p.images() < 8 * s.parts && p.images() % s.parts != 0) --s.parts;  // of equal work
     s.buffer = Scratch(s.parts * s.stride * size_of(f32));
     parallel_for(s.parts * s.stride, 1 << 16, [&](std::int64_t begin, std::int64_t end) {
         std::fill(s.buffer.floats() + begin, s.buffer.floats() + end, 0.0F);
@@ -42,6 +44,9 @@ void reduce_sums(const Problem& p, const Sums& s, const Offsets& weight_at, cons
     const Scratch copy(direct ? 0 : product(*p.w.shape) * size_of(f32));
     float* const out = direct ? p.w.as<float>() : copy.floats();
     const std::int64_t channels = p.group_in(), outputs = p.group_out();
+    bool adjacent = true;
+    for (std::size_t t = 0; t < weight_at.size(); ++t)
+        adjacent = adjacent && weight_at[t] == static_cast<std::int32_t>(t);
     parallel_for(p.s.groups * s.panels, std::max<std::int64_t>(1, (1 << 16) / (s.taps * s.width * s.parts)),
                  [&](std::int64_t begin, std::int64_t end) {
                      for (std::int64_t i = begin; i < end; ++i) {
@@ -53,6 +58,12 @@ void reduce_sums(const Problem& p, const Sums& s, const Offsets& weight_at, cons
                          }
                          float* const base = out + (group * outputs + first) * strides[0];
                          const std::int64_t some = std::min(s.width, outputs - first);
+                         if (adjacent) {  // the taps of a channel
+                             for (std::int64_t c = 0; c < channels; ++c)
+                                 transpose(total + c * s.width, channels * s.width, base + c * strides[1], strides[0],
+                                           std::ssize(weight_at), some);
+                             continue;
+                         }
                          for (std::int64_t k = 0; k < s.taps; ++k) {
                              float* const to =
                                  base + weight_at[static_cast<std::size_t>(k / channels)] + k % channels * strides[1];
