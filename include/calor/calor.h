@@ -12,6 +12,7 @@
 #include "calor/dtype.h"
 #include "calor/elementwise.h"
 #include "calor/error.h"
+#include "calor/grid.h"
 #include "calor/index.h"
 #include "calor/io.h"
 #include "calor/matmul.h"
