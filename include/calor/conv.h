@@ -6,7 +6,11 @@
 // with g the group of output channel o: what deep learning calls convolution (cross-correlation). Shapes: x [N, C,
 // spatial...], w [O, C / groups, kernel...], bias [O], y [N, O, positions...] with positions = floor((size + low + high
 // - dilation (kernel - 1) - 1) / stride) + 1 along each axis. Dtypes: floats and integers, the same for all operands;
-// f16 and bf16 accumulate in f32, integers wrap in their own dtype.
+// f16 and bf16 accumulate in f32, integers wrap in their own dtype. 8-bit integers of either sign, in any mixture, give
+// i32 (and take an i32 bias), exactly: nothing saturates, nothing goes through floats.
+//
+// Memory beside operands and results is bounded: large problems run in pieces of about 8 million elements of x and y,
+// and copies exist for one piece at a time (up to 100 MB), besides copies of the weight.
 #pragma once
 
 #include "calor/tensor.h"
@@ -21,8 +25,8 @@ struct ConvOptions {
     std::int64_t groups = 1;     ///< channels are split in so many parts that do not mix; C and O are multiples of it
 };
 
-/// Throws ShapeError [conv/rank], [conv/channels], [conv/kernel-too-large], [conv/bias], ValueError [conv/groups],
-/// [value/option], [value/count], [shape/overflow], DTypeError [dtype/mismatch], [dtype/unsupported].
+/// Throws ShapeError [conv/rank], [conv/channels], [conv/kernel-too-large], [conv/empty], [conv/bias], ValueError
+/// [conv/groups], [value/option], [value/count], [shape/overflow], DTypeError [dtype/mismatch], [dtype/unsupported].
 Tensor conv(const Tensor& x, const Tensor& weight, const ConvOptions& options = {},
             const Where& where = Where::current());
 /// The same plus bias[o]; an undefined bias means none.
@@ -42,7 +46,7 @@ Tensor conv_weight_grad(const Tensor& x, const Tensor& gy, const Dims& kernel, c
 struct ConvTransposeOptions {
     PerAxis stride = {};          ///< 1 or larger; 1 unless given
     WindowPadding padding = {};   ///< cropped from the result; `same` gives size * stride
-    PerAxis output_padding = {};  ///< more positions at the far end, in [0, stride); 0 unless given
+    PerAxis output_padding = {};  ///< more positions at the far end, in [0, max(stride, dilation)); 0 unless given
     PerAxis output_size = {};     ///< the result's spatial sizes, in place of output_padding
     PerAxis dilation = {};        ///< 1 or larger; 1 unless given
     std::int64_t groups = 1;

@@ -66,6 +66,7 @@ ConvTranspose::ConvTranspose(const Options& o, const Where& where)
     : options_{.stride = o.stride,
                .padding = o.padding,
                .output_padding = o.output_padding,
+               .output_size = o.output_size,
                .dilation = o.dilation,
                .groups = o.groups} {
     const Geometry g =
@@ -77,6 +78,12 @@ ConvTranspose::ConvTranspose(const Options& o, const Where& where)
 
 Tensor ConvTranspose::operator()(const Tensor& x, const Where& where) const {
     return conv_transpose(x, weight, bias.optional(), options_, where);
+}
+
+Tensor ConvTranspose::operator()(const Tensor& x, const PerAxis& output_size, const Where& where) const {
+    calor::ConvTransposeOptions options = options_;
+    options.output_size = output_size;
+    return conv_transpose(x, weight, bias.optional(), options, where);
 }
 
 }  // namespace calor::nn

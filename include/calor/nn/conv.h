@@ -45,6 +45,7 @@ public:
         PerAxis stride = {};
         WindowPadding padding = {};
         PerAxis output_padding = {};  ///< more positions at the far end; 0 unless given
+        PerAxis output_size = {};     ///< spatial sizes of every result, in place of output_padding
         PerAxis dilation = {};
         std::int64_t groups = 1;
         bool bias = true;
@@ -56,6 +57,8 @@ public:
     explicit ConvTranspose(const Options& options, const Where& where = Where::current());
     /// Throws as calor::conv_transpose.
     Tensor operator()(const Tensor& x, const Where& where = Where::current()) const;
+    /// To these spatial sizes, whatever the options say.
+    Tensor operator()(const Tensor& x, const PerAxis& output_size, const Where& where = Where::current()) const;
 
     Parameter weight;  ///< [in, out / groups, kernel...]
     Parameter bias;    ///< [out], or undefined

@@ -245,7 +245,7 @@ void run_gather(const Problem& p) {
     const Weights w(p.w);
     const Input input(back ? p.y : p.x, window);
     const Output output(back ? p.x : p.y);
-    const auto bias = padded_bias(p.bias, p.s.groups, p.group_out());
+    const auto bias = padded_bias(p.bias, p.s.groups, back ? p.group_in() : p.group_out());
     std::vector<Prepared> prepared;
     if (back) {
         for (const Phase& phase : backward_phases(p, window, input, output, w))
@@ -291,8 +291,8 @@ void forward(const View& x, const View& w, const View* bias, const View& y, cons
     run_gather(p);
 }
 
-void input_grad(const View& gy, const View& w, const View& gx, const ConvSettings& settings) {
-    const Problem p{ConvRole::input_grad, gx, w, gy, nullptr, settings};
+void input_grad(const View& gy, const View& w, const View& gx, const ConvSettings& settings, const View* bias) {
+    const Problem p{ConvRole::input_grad, gx, w, gy, bias, settings};
     require(p);
     run_gather(p);
 }

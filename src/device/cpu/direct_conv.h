@@ -10,8 +10,9 @@
 namespace calor::cpu::direct {
 
 /// Null when the functions below run this, else why not, a text that lives for ever. Shapes are x [N, C, S...],
-/// w [O, C/g, K...], y [N, O, S'...], bias [O] or null. Dtypes f32, bf16, f16, the same everywhere (f32 inside, rounded
-/// once). Inputs have any strides; fastest are channels-last x and y. Results may not overlap themselves.
+/// w [O, C/g, K...], y [N, O, S'...], bias [O] ([C] for the input gradient) or null. Dtypes f32, bf16, f16, the same
+/// everywhere, but a weight gradient and its bias may be f32 (f32 inside, rounded once). Inputs have any strides;
+/// fastest are channels-last x and y. Results may not overlap themselves.
 const char* why_not(ConvRole role, const View& x, const View& w, const View* bias, const View& y,
                     const ConvSettings& settings);
 
@@ -24,8 +25,9 @@ bool is_preferred(ConvRole role, const View& x, const View& w, const View& y, co
 /// others.
 void forward(const View& x, const View& w, const View* bias, const View& y, const ConvSettings& settings,
              bool relu = false);
-/// gx = the gradient with respect to x; also the transposed convolution of gy.
-void input_grad(const View& gy, const View& w, const View& gx, const ConvSettings& settings);
+/// gx = the gradient with respect to x, plus bias; also the transposed convolution of gy.
+void input_grad(const View& gy, const View& w, const View& gx, const ConvSettings& settings,
+                const View* bias = nullptr);
 /// gw = the gradient with respect to w; `gbias` [O] gets the sum of gy over everything but O.
 void weight_grad(const View& x, const View& gy, const View& gw, const View* gbias, const ConvSettings& settings);
 

@@ -53,6 +53,11 @@ HWY_INLINE void add_products(Six& s, Six& t, Vector b0, Vector b1, const float* 
     if constexpr (Vectors == 2) t.v5 = hn::MulAdd(x5, b1, t.v5);
 }
 
+HWY_INLINE Six sum_of(const Six& s, const Six& t) {
+    return {hn::Add(s.v0, t.v0), hn::Add(s.v1, t.v1), hn::Add(s.v2, t.v2),
+            hn::Add(s.v3, t.v3), hn::Add(s.v4, t.v4), hn::Add(s.v5, t.v5)};
+}
+
 HWY_INLINE std::array<Vector, 6> rows_of(const Six& s) { return {s.v0, s.v1, s.v2, s.v3, s.v4, s.v5}; }
 
 HWY_INLINE void store_part(Vector v, float* to, std::int64_t count) {
@@ -114,6 +119,15 @@ HWY_INLINE void gather_tile(const Gather& g, const float* const* in, float* cons
     } else {
         s = load_six(out, at, left);
         if constexpr (Vectors == 2) t = load_six(out, at + vector_size, left - vector_size);
+    }
+    if constexpr (Vectors == 1) {  // two taps at a time: six sums alone would wait for each other
+        for (; k + 1 < end; k += 2, b += 2 * width) {
+            const std::int64_t o = g.tap_at[k], next = g.tap_at[k + 1];
+            const Vector b0 = hn::LoadU(lanes, b), b1 = hn::LoadU(lanes, b + width);
+            add_products<1>(s, s, b0, b0, a0 + o, a1 + o, a2 + o, a3 + o, a4 + o, a5 + o);
+            add_products<1>(t, t, b1, b1, a0 + next, a1 + next, a2 + next, a3 + next, a4 + next, a5 + next);
+        }
+        s = sum_of(s, t);
     }
     for (; k < end; ++k, b += width) {
         const std::int64_t o = g.tap_at[k];
@@ -178,7 +192,17 @@ template <int Vectors> HWY_INLINE void outer_tile(const Outer& g, std::int64_t f
     const Vector zero = hn::Zero(lanes);
     Six s = six_of(zero), t = six_of(zero);
     const float* b = g.grad;
-    for (std::int64_t p = 0; p < g.pixels; ++p, b += width) {
+    std::int64_t p = 0;
+    if constexpr (Vectors == 1) {  // two pixels at a time, as above
+        for (; p + 1 < g.pixels; p += 2, b += 2 * width) {
+            const float *const a = g.in + g.in_at[p], *const n = g.in + g.in_at[p + 1];
+            const Vector b0 = hn::LoadU(lanes, b), b1 = hn::LoadU(lanes, b + width);
+            add_products<1>(s, s, b0, b0, a + k0, a + k1, a + k2, a + k3, a + k4, a + k5);
+            add_products<1>(t, t, b1, b1, n + k0, n + k1, n + k2, n + k3, n + k4, n + k5);
+        }
+        s = sum_of(s, t);
+    }
+    for (; p < g.pixels; ++p, b += width) {
         const float* const a = g.in + g.in_at[p];
         const Vector b0 = hn::LoadU(lanes, b), b1 = Vectors == 2 ? hn::LoadU(lanes, b + vector_size) : b0;
         add_products<Vectors>(s, t, b0, b1, a + k0, a + k1, a + k2, a + k3, a + k4, a + k5);

@@ -110,8 +110,9 @@ const char* check(const Problem& p) {
     if (dtype != f32 && dtype != bf16 && dtype != f16) return "dtypes other than f32, bf16 and f16";
     if (p.s.dilation.rank() != n || p.s.pad_low.rank() != n || p.s.pad_high.rank() != n)
         return "settings of the wrong length";
+    const bool sums = p.role == ConvRole::weight_grad && p.w.dtype == f32;
     for (const View* view : {&p.x, &p.w, &p.y})
-        if (const char* reason = check_array(*view, n + 2, dtype)) return reason;
+        if (const char* reason = check_array(*view, n + 2, sums && view == &p.w ? f32 : dtype)) return reason;
     const std::int64_t groups = p.s.groups;
     if (groups < 1 || p.w.size(0) % groups != 0 || p.x.size(1) % groups != 0 || p.x.size(1) / groups != p.w.size(1))
         return "groups do not fit";
@@ -119,8 +120,8 @@ const char* check(const Problem& p) {
     for (std::int64_t i = 0; i < n; ++i)
         if (const char* reason = check_axis(p, i)) return reason;
     if (p.bias != nullptr) {
-        if (const char* reason = check_array(*p.bias, 1, dtype)) return reason;
-        if (p.bias->size(0) != p.w.size(0)) return "a bias of the wrong size";
+        if (const char* reason = check_array(*p.bias, 1, sums ? f32 : dtype)) return reason;
+        if (p.bias->size(0) != (p.role == ConvRole::input_grad ? p.x : p.y).size(1)) return "a bias of the wrong size";
     }
     const Window window = window_of(p);
     const bool back = p.role == ConvRole::input_grad;

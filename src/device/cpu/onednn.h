@@ -19,7 +19,8 @@ enum class Layout : std::uint8_t { plain, channels_last };
 
 /// Null when the functions below run this, else why not, a text that lives for ever. Shapes are x [N, C, S...], w [O,
 /// C/g, K...], y [N, O, S'...] with S' = floor((S + pad_low + pad_high - dilation (K - 1) - 1) / stride) + 1, bias [O]
-/// or null, in every role. Dtypes are f32, bf16 or f16, the same everywhere. Inputs may have any strides; the result
+/// or null, in every role. Dtypes are f32, bf16 or f16, the same everywhere, but a weight gradient and its bias may be
+/// f32. Inputs may have any strides; the result
 /// may not overlap itself. Padding is at least 0. Sizes of 0 are refused. A problem for which oneDNN has only its
 /// reference loops is refused too.
 const char* conv_why_not(ConvRole role, const View& x, const View& w, const View* bias, const View& y,

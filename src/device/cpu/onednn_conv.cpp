@@ -117,13 +117,14 @@ const char* check(const Problem& p) {
     const ConvSettings& s = p.settings;
     if (s.dilation.rank() != n || s.pad_low.rank() != n || s.pad_high.rank() != n)
         return "settings of the wrong length";
+    const bool sums = p.role == ConvRole::weight_grad && p.w.dtype == f32;
     for (const View* view : {&p.x, &p.w, &p.y})
-        if (const char* reason = check_array(*view, n + 2, dtype)) return reason;
+        if (const char* reason = check_array(*view, n + 2, sums && view == &p.w ? f32 : dtype)) return reason;
     const Shape &x = *p.x.shape, &w = *p.w.shape, &y = *p.y.shape;
     if (s.groups < 1 || w[0] % s.groups != 0 || w[1] > x[1] || w[1] * s.groups != x[1]) return "groups do not fit";
     if (x[0] != y[0] || y[1] != w[0]) return "shapes do not fit";
     if (p.bias != nullptr) {
-        if (const char* reason = check_array(*p.bias, 1, dtype)) return reason;
+        if (const char* reason = check_array(*p.bias, 1, sums ? f32 : dtype)) return reason;
         if ((*p.bias->shape)[0] != w[0]) return "a bias of the wrong size";
         if (p.role == ConvRole::weight_grad && !is_regular(*p.bias->shape, *p.bias->strides))
             return "an output that overlaps itself";

@@ -1,6 +1,6 @@
 // The convolution family inside: one set of attributes for its three roles, and their implementations.
 //   forward      x [N, C, sizes...], w [O, C/g, kernel...] (, bias [O]) -> y [N, O, positions...]
-//   input_grad   gy, w -> gx
+//   input_grad   gy, w (, bias [C]) -> gx
 //   weight_grad  x, gy -> gw (, gbias)
 #pragma once
 
@@ -13,7 +13,7 @@ struct Attributes {
     Window window;
     std::int64_t groups = 1;
     Dims sizes;         ///< spatial sizes of x
-    bool bias = false;  ///< forward adds one; weight_grad gives its gradient as a second result
+    bool bias = false;  ///< forward and input_grad add one; weight_grad gives its gradient as a second result
     friend bool operator==(const Attributes&, const Attributes&) = default;
 };
 
@@ -22,14 +22,19 @@ using Role = cpu::ConvRole;
 /// The operands of a call by their meaning, whatever the role.
 struct Operands {
     const View &x, &w, &y;
-    const View* bias;  ///< of the forward role, or the bias gradient of weight_grad; null when there is none
+    const View* bias;  ///< one number a channel of the result, or weight_grad's bias gradient; null for none
 };
 Operands operands(Role role, const graph::Call& call);
 
-/// The descriptors and the rules behind the public functions.
-const graph::Operation& operation(Role role);
+/// Throws ShapeError [conv/empty] for a spatial axis of size 0.
+void check_not_empty(std::string_view operation, std::string_view what, const Dims& sizes, std::int64_t axis,
+                     const Where& where);
+
+/// The rules behind the public functions.
 Tensor forward(const Tensor& x, const Tensor& w, const Tensor& bias, Attributes attributes, const Where& where);
 Tensor input_grad(const Tensor& gy, const Tensor& w, const Attributes& attributes, const Where& where);
+/// input_grad under its other name, with a bias (or an undefined one).
+Tensor transposed(const Tensor& x, const Tensor& w, const Tensor& bias, Attributes attributes, const Where& where);
 Tensor weight_grad(const Tensor& x, const Tensor& gy, Attributes attributes, bool with_bias, const Where& where);
 void forward_gradient(const graph::GradContext& c);
 void input_grad_gradient(const graph::GradContext& c);

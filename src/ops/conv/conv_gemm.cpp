@@ -13,7 +13,7 @@
 
 #include "device/cpu/gemm.h"
 #include "device/cpu/parallel.h"
-#include "ops/conv/conv.h"
+#include "ops/conv/conv_problem.h"
 #include "ops/widen.h"
 
 namespace calor::ops::conv {
@@ -21,58 +21,57 @@ namespace {
 
 using Offsets = std::vector<std::int64_t>;
 
-/// At most so many elements of padded data (and of offsets) exist at once; larger batches are cut.
-constexpr std::int64_t chunk_elements = std::int64_t{1} << 25U;
-
 /// One spatial axis of a phase: where the positions and the taps lie in the source data, the result and the weight.
 struct PhaseAxis {
     Offsets position_source, position_result, tap_source, tap_weight;  // coordinates, not yet times strides
 };
 using Phase = std::vector<PhaseAxis>;
 
-PhaseAxis forward_axis(const Window& w, std::int64_t a, std::int64_t positions) {
+PhaseAxis forward_axis(const Problem& p, std::int64_t a) {
+    const cpu::ConvSettings& s = p.settings;
     PhaseAxis axis;
-    for (std::int64_t j = 0; j < positions; ++j) {
-        axis.position_source.push_back(j * w.stride[a]);
+    for (std::int64_t j = 0; j < p.y.size(a + 2); ++j) {
+        axis.position_source.push_back(j * s.stride[a]);
         axis.position_result.push_back(j);
     }
-    for (std::int64_t k = 0; k < w.kernel[a]; ++k) {
-        axis.tap_source.push_back(k * w.dilation[a] - w.pad_low[a]);
+    for (std::int64_t k = 0; k < p.w.size(a + 2); ++k) {
+        axis.tap_source.push_back(k * s.dilation[a] - s.pad_low[a]);
         axis.tap_weight.push_back(k);
     }
     return axis;
 }
 
 /// Input positions i = q stride + residue take tap k from output position q + (residue + low - k dilation) / stride.
-PhaseAxis input_grad_axis(const Window& w, std::int64_t a, std::int64_t size, std::int64_t residue) {
+PhaseAxis input_grad_axis(const Problem& p, std::int64_t a, std::int64_t residue) {
+    const cpu::ConvSettings& s = p.settings;
     PhaseAxis axis;
-    for (std::int64_t i = residue, q = 0; i < size; i += w.stride[a], ++q) {
+    for (std::int64_t i = residue, q = 0; i < p.x.size(a + 2); i += s.stride[a], ++q) {
         axis.position_source.push_back(q);
         axis.position_result.push_back(i);
     }
-    for (std::int64_t k = 0; k < w.kernel[a]; ++k) {
-        const std::int64_t shift = residue + w.pad_low[a] - k * w.dilation[a];
-        if (shift % w.stride[a] != 0) continue;
-        axis.tap_source.push_back(shift / w.stride[a]);
+    for (std::int64_t k = 0; k < p.w.size(a + 2); ++k) {
+        const std::int64_t shift = residue + s.pad_low[a] - k * s.dilation[a];
+        if (shift % s.stride[a] != 0) continue;
+        axis.tap_source.push_back(shift / s.stride[a]);
         axis.tap_weight.push_back(k);
     }
     return axis;
 }
 
 /// The phases that have taps. `complete`: they cover the whole result.
-std::vector<Phase> phases(Role role, const Operands& o, const Window& w, bool& complete) {
+std::vector<Phase> phases(const Problem& p, bool& complete) {
     std::vector<Phase> all{{}};
-    for (std::int64_t a = 0; a < w.rank(); ++a) {
+    for (std::int64_t a = 0; a < p.axes(); ++a) {
         std::vector<PhaseAxis> axes;
-        const std::int64_t size = o.x.size(a + 2);
-        if (role != Role::input_grad) {
-            axes.push_back(forward_axis(w, a, o.y.size(a + 2)));
+        if (p.role != Role::input_grad) {
+            axes.push_back(forward_axis(p, a));
         } else {
-            for (std::int64_t r = 0; r < std::min(w.stride[a], size); ++r) {
-                PhaseAxis axis = input_grad_axis(w, a, size, r);
+            const std::int64_t residues = std::min(p.settings.stride[a], p.x.size(a + 2));
+            for (std::int64_t r = 0; r < residues; ++r) {
+                PhaseAxis axis = input_grad_axis(p, a, r);
                 if (!axis.tap_source.empty()) axes.push_back(std::move(axis));
             }
-            if (std::ssize(axes) < std::min(w.stride[a], size)) complete = false;
+            if (std::ssize(axes) < residues) complete = false;
         }
         std::vector<Phase> next;
         for (const Phase& phase : all) {
@@ -95,8 +94,8 @@ struct Reach {
     }
 };
 
-Reach reach_of(const std::vector<Phase>& all, const View& source) {
-    const std::int64_t n = source.rank() - 2;
+Reach reach_of(const std::vector<Phase>& all, const Array& source) {
+    const std::int64_t n = source.shape.rank() - 2;
     Reach reach{Dims(n, 0), Dims(n, 0)};
     for (const Phase& phase : all) {
         for (std::int64_t a = 0; a < n; ++a) {
@@ -117,29 +116,26 @@ template <class T> void clear(T* data, std::int64_t count) {
     });
 }
 
-/// Some samples of the source data, wide, with zeros as far as `reach`.
+/// The source data, wide, with zeros as far as `reach`.
 template <class T> class PaddedSource {
 public:
-    PaddedSource(const graph::Call& call, const View& source, std::int64_t first, std::int64_t count,
-                 const Reach& reach)
-        : shape_(*source.shape), strides_(*source.strides) {
-        shape_[0] = count;
-        View part = source;
-        part.shape = &shape_;
-        part.data = part.as<std::byte>() + first * source.stride(0) * size_of(source.dtype);
-        data_ = part.as<const T>();
+    PaddedSource(const graph::Call& call, const Array& source, const Reach& reach)
+        : strides_(source.strides), data_(source.view().as<const T>()) {
         const DType wide = wide_type(source.dtype);
         const bool is_wide = size_of(wide) == size_of(source.dtype);
-        if ((is_wide && reach.none()) || numel(shape_) == 0) return;
-        Shape padded = shape_;
-        for (std::int64_t a = 2; a < padded.rank(); ++a) padded[a] += reach.low[a - 2] + reach.high[a - 2];
+        if ((is_wide && reach.none()) || numel(source.shape) == 0) return;
+        Shape padded = source.shape;
+        for (std::int64_t a = 2; a < padded.rank(); ++a) {
+            padded[a] =
+                checked_add(padded[a], checked_add(reach.low[a - 2], reach.high[a - 2], call.where), call.where);
+        }
         const std::int64_t elements = numel(padded, call.where);
         copy_ = graph::scratch(call, checked_bytes(padded, wide, call.where));
         if (!reach.none()) clear(static_cast<T*>(copy_->data), elements);
         strides_ = contiguous_strides(padded);
         T* inside = static_cast<T*>(copy_->data);
         for (std::int64_t a = 2; a < padded.rank(); ++a) inside += reach.low[a - 2] * strides_[a];
-        convert_view(part, {inside, is_wide ? source.dtype : wide, &shape_, &strides_});
+        convert_view(source.view(), {inside, is_wide ? source.dtype : wide, &source.shape, &strides_});
         data_ = inside;
     }
     PaddedSource(const PaddedSource&) = delete;
@@ -149,7 +145,6 @@ public:
 
 private:
     Ref<Storage> copy_;
-    Shape shape_;
     Strides strides_;
     const T* data_;
 };
@@ -195,26 +190,73 @@ struct Tables {
     }
 };
 
-template <class T> struct Runner {
-    Role role;
-    const graph::Call& call;
-    Operands o;
-    const Attributes& attributes;
-    std::int64_t in, out;  ///< channels a group
+/// A piece's result in its wide type: in place where it is wide already, else a copy that give_back() narrows.
+template <class T> class WideResult {
+public:
+    WideResult(const graph::Call& call, const Array& result) : result_(result), view_(result) {
+        const DType wide = wide_type(result.dtype);
+        if (size_of(wide) == size_of(result.dtype)) return;
+        copy_ = graph::scratch(call, checked_bytes(result.shape, wide, call.where));
+        view_.data = copy_->data;
+        view_.dtype = wide;
+        view_.strides = contiguous_strides(result.shape);
+    }
+    WideResult(const WideResult&) = delete;
+    WideResult& operator=(const WideResult&) = delete;
+    T* data() const { return static_cast<T*>(view_.data); }
+    const Array& array() const { return view_; }
+    void give_back() const {
+        if (copy_) convert_view(view_.view(), result_.view());
+    }
 
-    Runner(Role r, const graph::Call& c)
-        : role(r),
-          call(c),
-          o(operands(r, c)),
-          attributes(c.attrs<Attributes>()),
-          in(o.w.size(1)),
-          out(o.w.size(0) / attributes.groups) {}
+private:
+    Ref<Storage> copy_;
+    const Array& result_;
+    Array view_;
+};
 
-    /// Forward, and each phase of the input gradient: rows are the result's channels, columns its positions.
-    void dense(const Phase& phase, const PaddedSource<T>& source, std::int64_t first, std::int64_t count, const View& w,
-               const View& result, const T* bias) const {
-        const bool forward = role == Role::forward;
-        const std::int64_t rows = forward ? out : in, inner = forward ? in : out, groups = attributes.groups;
+template <class T> class Runner {
+public:
+    Runner(Role role, const graph::Call& c) : call(c), whole(problem_of(role, c)) {}
+
+    void run() {
+        const WidenedVector bias(call, whole.role != Role::weight_grad && whole.bias ? &call.inputs[2] : nullptr);
+        if (whole.role == Role::weight_grad) return run_weight();
+        const View given = whole.w.view();
+        const Widened w(call, given);
+        whole.w = Array(w.view());
+        for_pieces(simplified(whole), piece_elements / 2, [&](const Problem& p) { dense(p, bias.data<T>()); });
+    }
+
+private:
+    /// Forward and input gradient.
+    void dense(const Problem& p, const T* bias) const {
+        bool complete = true;
+        const std::vector<Phase> all = phases(p, complete);
+        const Array& from = p.role == Role::forward ? p.x : p.y;
+        const PaddedSource<T> source(call, from, reach_of(all, from));
+        const WideResult<T> result(call, p.result());
+        if (!complete) fill(result.array(), bias);
+        for (const Phase& phase : all) multiply_phase(p, phase, source, result, bias);
+        result.give_back();
+    }
+
+    /// What no tap reaches: the bias or zeros.
+    void fill(const Array& to, const T* bias) const {
+        T zero = T(0);
+        Strides strides(to.shape.rank(), 0);
+        if (bias) strides[1] = 1;
+        const View from{bias ? const_cast<T*>(bias) : &zero, to.dtype, &to.shape, &strides};
+        copy_view(from, to.view());
+    }
+
+    /// Rows are the result's channels, columns its positions.
+    void multiply_phase(const Problem& p, const Phase& phase, const PaddedSource<T>& source, const WideResult<T>& wide,
+                        const T* bias) const {
+        const bool forward = p.role == Role::forward;
+        const Array &w = p.w, &result = wide.array();
+        const std::int64_t groups = p.settings.groups, in = w.size(1), out = w.size(0) / groups;
+        const std::int64_t rows = forward ? out : in, inner = forward ? in : out, count = result.size(0);
         Tables t;
         t.a_row = steps(rows, w.stride(forward ? 0 : 1));
         t.a_inner = steps(inner, w.stride(forward ? 1 : 0));
@@ -222,7 +264,7 @@ template <class T> struct Runner {
         t.b_column = steps(count, source.stride(0));
         t.c_row = steps(rows, result.stride(1));
         t.c_column = steps(count, result.stride(0));
-        for (std::int64_t a = 0; a < attributes.window.rank(); ++a) {
+        for (std::int64_t a = 0; a < p.axes(); ++a) {
             const PhaseAxis& axis = phase[static_cast<std::size_t>(a)];
             extend(t.a_inner, axis.tap_weight, w.stride(a + 2));
             extend(t.b_inner, axis.tap_source, source.stride(a + 2));
@@ -232,84 +274,80 @@ template <class T> struct Runner {
         t.a_batch = steps(groups, out * w.stride(0));
         t.b_batch = steps(groups, inner * source.stride(1));
         t.c_batch = steps(groups, rows * result.stride(1));
-        t.multiply(w.as<const T>(), source.data(), result.as<T>() + first * result.stride(0), bias, false);
+        t.multiply(w.view().as<const T>(), source.data(), wide.data(), bias, false);
     }
 
-    /// The weight gradient: rows are output channels, columns the weight's other axes, the sum runs over positions.
-    void weight(const Phase& phase, const PaddedSource<T>& x, std::int64_t first, std::int64_t count, const View& gy,
-                const View& result) const {
+    void run_weight() {
+        const Array given = whole.w;
+        const WideResult<T> total(call, given);
+        whole.w = total.array();
+        bool first = true;
+        for_pieces(simplified(whole), piece_elements / 2, [&](const Problem& p) {  // once even for an empty batch
+            add_weight(p, first);
+            first = false;
+        });
+        total.give_back();
+        if (whole.bias) bias_grad(*whole.bias, whole.y);
+    }
+
+    /// Rows are output channels, columns the weight's other axes, the sum runs over positions.
+    void add_weight(const Problem& p, bool first) const {
+        bool complete = true;
+        const Phase phase = phases(p, complete)[0];
+        const PaddedSource<T> x(call, p.x, reach_of({phase}, p.x));
+        const View given = p.y.view();
+        const Widened gy(call, given);
+        const View& y = gy.view();
+        const std::int64_t groups = p.settings.groups, in = p.w.size(1), out = p.w.size(0) / groups;
         Tables t;
-        t.a_row = steps(out, gy.stride(1));
-        t.a_inner = steps(count, gy.stride(0));
-        t.b_inner = steps(count, x.stride(0));
+        t.a_row = steps(out, y.stride(1));
+        t.a_inner = steps(p.x.size(0), y.stride(0));
+        t.b_inner = steps(p.x.size(0), x.stride(0));
         t.b_column = steps(in, x.stride(1));
-        t.c_row = steps(out, result.stride(0));
-        t.c_column = steps(in, result.stride(1));
-        for (std::int64_t a = 0; a < attributes.window.rank(); ++a) {
+        t.c_row = steps(out, p.w.stride(0));
+        t.c_column = steps(in, p.w.stride(1));
+        for (std::int64_t a = 0; a < p.axes(); ++a) {
             const PhaseAxis& axis = phase[static_cast<std::size_t>(a)];
-            extend(t.a_inner, axis.position_result, gy.stride(a + 2));
+            extend(t.a_inner, axis.position_result, y.stride(a + 2));
             extend(t.b_inner, axis.position_source, x.stride(a + 2));
             extend(t.b_column, axis.tap_source, x.stride(a + 2));
-            extend(t.c_column, axis.tap_weight, result.stride(a + 2));
+            extend(t.c_column, axis.tap_weight, p.w.stride(a + 2));
         }
-        t.a_batch = steps(attributes.groups, out * gy.stride(1));
-        t.b_batch = steps(attributes.groups, in * x.stride(1));
-        t.c_batch = steps(attributes.groups, out * result.stride(0));
-        t.multiply(gy.as<const T>() + first * gy.stride(0), x.data(), result.as<T>(), static_cast<const T*>(nullptr),
-                   first > 0);
+        t.a_batch = steps(groups, out * y.stride(1));
+        t.b_batch = steps(groups, in * x.stride(1));
+        t.c_batch = steps(groups, out * p.w.stride(0));
+        t.multiply(y.as<const T>(), x.data(), p.w.view().as<T>(), static_cast<const T*>(nullptr), !first);
     }
 
-    void run() const {
-        bool complete = true;
-        const std::vector<Phase> all = phases(role, o, attributes.window, complete);
-        const View& source = role == Role::input_grad ? o.y : o.x;
-        const Reach reach = reach_of(all, source);
-        const Widened w(call, role == Role::weight_grad ? o.y : o.w);  // the other operand
-        const WidenedVector bias(call, role == Role::forward ? o.bias : nullptr);
-        const WidenedResult result(call, call.outputs[0]);
-        if (!complete) clear(result.view().template as<T>(), result.view().count());
-        std::int64_t sample = source.size(1);
-        for (std::int64_t a = 2; a < source.rank(); ++a) {
-            sample = checked_multiply(sample, source.size(a) + reach.low[a - 2] + reach.high[a - 2], call.where);
-        }
-        const std::int64_t batch = source.size(0),
-                           chunk = std::max<std::int64_t>(1, chunk_elements / std::max<std::int64_t>(1, sample));
-        std::int64_t first = 0;
-        do {  // once even for an empty batch: the weight gradient is then zero
-            const std::int64_t count = std::min(chunk, batch - first);
-            const PaddedSource<T> part(call, source, first, count, reach);
-            for (const Phase& phase : all) {
-                if (role == Role::weight_grad) {
-                    weight(phase, part, first, count, w.view(), result.view());
-                } else {
-                    dense(phase, part, first, count, w.view(), result.view(), bias.data<T>());
-                }
-            }
-            first += count;
-        } while (first < batch);
-        result.narrow();
-        if (role == Role::weight_grad && o.bias) bias_grad(w.view());
-    }
-
-    /// Sums of gy over batch and positions.
-    void bias_grad(const View& gy) const {
+    /// Sums of gy over batch and positions, a row of the innermost axis at a time.
+    void bias_grad(const Array& bias, const Array& y) const {
         using Sum = std::conditional_t<std::is_same_v<T, float>, double, T>;
-        Offsets at = steps(gy.size(0), gy.stride(0));
-        for (std::int64_t a = 2; a < gy.rank(); ++a) {
-            Offsets coordinates = steps(gy.size(a), 1);
-            extend(at, coordinates, gy.stride(a));
-        }
-        const WidenedResult result(call, *o.bias);
-        cpu::parallel_for(gy.size(1), 1, [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t c = begin; c < end; ++c) {
-                const T* from = gy.as<const T>() + c * gy.stride(1);
-                Sum total = Sum(0);
-                for (const std::int64_t i : at) total += static_cast<Sum>(from[i]);
-                result.view().template as<T>()[c] = static_cast<T>(total);
+        const std::int64_t channels = y.size(1);
+        const WideResult<T> result(call, bias);
+        std::vector<Sum> totals(static_cast<std::size_t>(channels), Sum(0));
+        Problem part = whole;
+        for_pieces(part, piece_elements / 2, [&](const Problem& p) {
+            const View given = p.y.view();
+            const Widened gy(call, given);
+            Offsets at = steps(gy.view().size(0), gy.view().stride(0));
+            for (std::int64_t a = 2; a < gy.view().rank(); ++a) {
+                extend(at, steps(gy.view().size(a), 1), gy.view().stride(a));
             }
+            cpu::parallel_for(channels, 1, [&](std::int64_t begin, std::int64_t end) {
+                for (std::int64_t c = begin; c < end; ++c) {
+                    const T* from = gy.view().template as<const T>() + c * gy.view().stride(1);
+                    Sum& total = totals[static_cast<std::size_t>(c)];
+                    for (const std::int64_t i : at) total += static_cast<Sum>(from[i]);
+                }
+            });
         });
-        result.narrow();
+        for (std::int64_t c = 0; c < channels; ++c)
+            result.data()[c * result.array().stride(0)] = static_cast<T>(totals[static_cast<std::size_t>(c)]);
+        result.give_back();
     }
+
+    const graph::Call& call;
+    Problem whole;
 };
 
 }  // namespace

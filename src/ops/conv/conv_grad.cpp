@@ -39,6 +39,7 @@ void input_grad_gradient(const graph::GradContext& c) {
     const Tensor u = c.cotangent();
     if (c.needs[0]) c.grads[0] = forward(u, c.inputs[1], {}, attributes, c.where);
     if (c.needs[1]) c.grads[1] = weight_grad(u, c.inputs[0], attributes, false, c.where);
+    if (attributes.bias && c.needs[2]) c.grads[2] = bias_grad(u, c.where);
 }
 
 void weight_grad_gradient(const graph::GradContext& c) {

@@ -75,20 +75,34 @@ Axis spatial_axis(Role role, const Operands& o, const Window& w, std::int64_t a)
 }
 
 /// Sum over the product of the lists from `level` on.
-template <class T, class A>
-A sum_lists(const T* p, const T* q, const std::vector<const Pairs*>& lists, std::size_t level) {
+template <class A, class P, class Q>
+A sum_lists(const P* p, const Q* q, const std::vector<const Pairs*>& lists, std::size_t level) {
     A total = A(0);
     for (const Pair& pair : *lists[level]) {
         if (level + 1 == lists.size()) {
             total += static_cast<A>(p[pair.p]) * static_cast<A>(q[pair.q]);
         } else {
-            total += sum_lists<T, A>(p + pair.p, q + pair.q, lists, level + 1);
+            total += sum_lists<A>(p + pair.p, q + pair.q, lists, level + 1);
         }
     }
     return total;
 }
 
-template <class T, class A> void run(Role role, const graph::Call& call) {
+/// Sums of gy over everything but its channels.
+template <class Y, class T, class A> void bias_grad(const View& gy, const View& bias) {
+    Dims index(gy.rank(), 0);
+    std::vector<A> sums(static_cast<std::size_t>(gy.size(1)), A(0));
+    for (std::int64_t i = 0, count = gy.count(); i < count; ++i) {
+        std::int64_t from = 0;
+        for (std::int64_t a = 0; a < gy.rank(); ++a) from += index[a] * gy.stride(a);
+        sums[static_cast<std::size_t>(index[1])] += static_cast<A>(gy.as<Y>()[from]);
+        for (std::int64_t a = gy.rank() - 1; a >= 0 && ++index[a] == gy.size(a); --a) index[a] = 0;
+    }
+    for (std::int64_t c = 0; c < gy.size(1); ++c) bias.as<T>()[c] = static_cast<T>(sums[static_cast<std::size_t>(c)]);
+}
+
+/// P and Q are the operands' types, T the result's, A the one to sum in.
+template <class P, class Q, class T, class A> void run(Role role, const graph::Call& call) {
     const auto& attributes = call.attrs<Attributes>();
     const Operands o = operands(role, call);
     std::vector<Axis> axes = channel_axes(role, o, attributes.groups);
@@ -97,6 +111,7 @@ template <class T, class A> void run(Role role, const graph::Call& call) {
     const View& result = call.outputs[0];
     const View& p = role == Role::input_grad ? o.y : o.x;
     const View& q = role == Role::weight_grad ? o.y : o.w;
+    const bool bias = role != Role::weight_grad && o.bias;
     const std::int64_t rank = result.rank();
     cpu::parallel_for(result.count(), 16, [&](std::int64_t begin, std::int64_t end) {
         std::vector<const Pairs*> lists(axes.size());
@@ -110,28 +125,30 @@ template <class T, class A> void run(Role role, const graph::Call& call) {
                 lists[static_cast<std::size_t>(a)] =
                     &axes[static_cast<std::size_t>(a)].at[static_cast<std::size_t>(at)];
             }
-            A total = sum_lists<T, A>(p.as<T>(), q.as<T>(), lists, 0);
-            if (role == Role::forward && o.bias) total += static_cast<A>(o.bias->as<T>()[channel * o.bias->stride(0)]);
+            A total = sum_lists<A>(p.as<const P>(), q.as<const Q>(), lists, 0);
+            if (bias) total += static_cast<A>(o.bias->as<T>()[channel * o.bias->stride(0)]);
             result.as<T>()[to] = static_cast<T>(total);
         }
     });
-    if (role != Role::weight_grad || !o.bias) return;
-    const Shape& gy = *o.y.shape;
-    Dims index(rank, 0);
-    std::vector<A> sums(static_cast<std::size_t>(gy[1]), A(0));
-    for (std::int64_t i = 0, count = o.y.count(); i < count; ++i) {
-        std::int64_t from = 0;
-        for (std::int64_t a = 0; a < rank; ++a) from += index[a] * o.y.stride(a);
-        sums[static_cast<std::size_t>(index[1])] += static_cast<A>(o.y.as<T>()[from]);
-        for (std::int64_t a = rank - 1; a >= 0 && ++index[a] == gy[a]; --a) index[a] = 0;
-    }
-    for (std::int64_t c = 0; c < gy[1]; ++c) o.bias->as<T>()[c] = static_cast<T>(sums[static_cast<std::size_t>(c)]);
+    if (role == Role::weight_grad && o.bias) bias_grad<Q, T, A>(o.y, *o.bias);
+}
+
+template <class T, class A> void run(Role role, const graph::Call& call) { run<T, T, T, A>(role, call); }
+
+/// 8-bit operands of either sign, i32 sums.
+template <class P> void run_bytes(Role role, const graph::Call& call, DType q) {
+    if (q == i8) return run<P, std::int8_t, std::uint32_t, std::uint32_t>(role, call);
+    run<P, std::uint8_t, std::uint32_t, std::uint32_t>(role, call);
 }
 
 }  // namespace
 
 void run_reference(Role role, const graph::Call& call) {
-    switch (call.outputs[0].dtype) {
+    const Operands o = operands(role, call);
+    const DType p = (role == Role::input_grad ? o.y : o.x).dtype, q = (role == Role::weight_grad ? o.y : o.w).dtype;
+    if (p == i8) return run_bytes<std::int8_t>(role, call, q);
+    if (p == u8) return run_bytes<std::uint8_t>(role, call, q);
+    switch (p) {
         case f64: return run<double, double>(role, call);
         case f32: return run<float, double>(role, call);
         case f16: return run<float16, float>(role, call);
@@ -143,7 +160,7 @@ void run_reference(Role role, const graph::Call& call) {
         case i16:
         case u16: return run<std::uint16_t, std::uint32_t>(role, call);
         case i8:
-        case u8: return run<std::uint8_t, std::uint32_t>(role, call);
+        case u8:
         case boolean: break;
     }
     fail_internal("a convolution of bool was recorded", call.where);
