@@ -409,6 +409,18 @@ TEST(ConvErrors, Options) {
     expect_error("dtype/unsupported", [&] { ca::conv(x.to(ca::boolean), w.to(ca::boolean)); });
 }
 
+TEST(ConvErrors, EmptySpatialAxes) {
+    const Tensor w = ca::ones({1, 1, 1, 1}), none = ca::ones({1, 1, 0, 4}), some = ca::ones({1, 1, 4, 4});
+    for (const ca::ConvOptions& o : {ca::ConvOptions{}, ca::ConvOptions{.padding = 2}}) {
+        expect_error("conv/empty", [&] { ca::conv(none, w, o); });
+        expect_error("conv/empty", [&] { ca::conv_input_grad(some, w, {0, 4}, o); });
+        expect_error("conv/empty", [&] { ca::conv_weight_grad(none, some, {1, 1}, o); });
+        expect_error("conv/empty", [&] { ca::conv_transpose(none, w); });
+    }
+    EXPECT_NE(message_of([&] { ca::conv(none, w); }).find("size 0 along spatial axis 0 of [0, 4]"), std::string::npos);
+    expect_error("shape/mismatch", [&] { ca::conv_input_grad(none, w, {4, 4}); });
+}
+
 TEST(ConvErrors, TransposedSizes) {
     const Tensor x = ca::ones({1, 1, 4}), w = ca::ones({1, 1, 3});
     EXPECT_EQ(ca::conv_transpose(x, w, {.stride = 3, .output_padding = 2}).shape(), (Shape{1, 1, 14}));
