@@ -24,6 +24,7 @@
 #include "calor/print.h"
 #include "calor/random.h"
 #include "calor/reduce.h"
+#include "calor/resample.h"
 #include "calor/shape.h"
 #include "calor/softmax.h"
 #include "calor/sort.h"

@@ -27,6 +27,31 @@ std::int64_t window_positions(const Window& window, std::int64_t axis, std::int6
     return room < 0 ? 0 : room / window.stride[axis] + 1;
 }
 
+std::int64_t pool_positions(std::string_view operation, const Window& w, std::int64_t a, std::int64_t size, bool ceil_mode,
+                       const Tensor& x, const Where& where) {
+    const std::int64_t extent = window_extent(w, a, where), most = std::max(w.pad_low[a], w.pad_high[a]);
+    if (most >= extent) {
+        fail("pool/padding", operation, where, {{"padding", most}, {"axis", a}, {"extent", extent}}, describe(x));
+    }
+    std::int64_t count = window_positions(w, a, size, where);
+    if (ceil_mode) {
+        const std::int64_t room = size + w.pad_low[a] + w.pad_high[a] - extent, s = w.stride[a];
+        count = room >= 0 ? room / s + (room % s != 0) + 1 : (-room < s ? 1 : 0);
+        if (count > 0 && (count - 1) * s >= size + w.pad_low[a]) --count;
+    }
+    if (count < 1) {
+        fail("pool/kernel-too-large", operation, where,
+             {{"extent", extent},
+              {"axis", a},
+              {"padded", size + w.pad_low[a] + w.pad_high[a]},
+              {"size", size},
+              {"low", w.pad_low[a]},
+              {"high", w.pad_high[a]}},
+             describe(x));
+    }
+    return count;
+}
+
 Window resolve_window(std::string_view operation, const Dims& kernel, const WindowOptions& options, const Dims& sizes,
                       const Where& where) {
     const std::int64_t n = kernel.rank();

@@ -27,6 +27,10 @@ Window resolve_window(std::string_view operation, const Dims& kernel, const Wind
 std::int64_t window_extent(const Window& window, std::int64_t axis, const Where& where);
 /// Positions along an axis of `size`; less than 1 when the window is larger than the padded data.
 std::int64_t window_positions(const Window& window, std::int64_t axis, std::int64_t size, const Where& where);
+/// Positions of a pooling window along an axis: as window_positions, or with the division rounded up, where a window
+/// starts before the end of the data. Throws ValueError [pool/padding], ShapeError [pool/kernel-too-large].
+std::int64_t pool_positions(std::string_view operation, const Window& window, std::int64_t axis, std::int64_t size,
+                            bool ceil_mode, const Tensor& x, const Where& where);
 /// Throws ValueError [value/option] unless `value` is at least `least`.
 void check_option(std::string_view operation, std::string_view option, std::int64_t value, std::int64_t least,
                   const Where& where);

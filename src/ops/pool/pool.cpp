@@ -102,32 +102,6 @@ void average_grad_gradient(const GradContext& c) {
     c.grads[0] = graph::record(average_operation, c.attributes, {c.cotangent()}, c.where);
 }
 
-/// Positions along an axis. Throws [pool/padding], [pool/kernel-too-large].
-std::int64_t positions(std::string_view operation, const Window& w, std::int64_t a, std::int64_t size, bool ceil_mode,
-                       const Tensor& x, const Where& where) {
-    const std::int64_t extent = window_extent(w, a, where), most = std::max(w.pad_low[a], w.pad_high[a]);
-    if (most >= extent) {
-        fail("pool/padding", operation, where, {{"padding", most}, {"axis", a}, {"extent", extent}}, describe(x));
-    }
-    std::int64_t count = window_positions(w, a, size, where);
-    if (ceil_mode) {
-        const std::int64_t room = size + w.pad_low[a] + w.pad_high[a] - extent, s = w.stride[a];
-        count = room >= 0 ? room / s + (room % s != 0) + 1 : (-room < s ? 1 : 0);
-        if (count > 0 && (count - 1) * s >= size + w.pad_low[a]) --count;
-    }
-    if (count < 1) {
-        fail("pool/kernel-too-large", operation, where,
-             {{"extent", extent},
-              {"axis", a},
-              {"padded", size + w.pad_low[a] + w.pad_high[a]},
-              {"size", size},
-              {"low", w.pad_low[a]},
-              {"high", w.pad_high[a]}},
-             describe(x));
-    }
-    return count;
-}
-
 template <class Options>
 Attributes resolve(std::string_view operation, const Tensor& x, const Options& o, const Where& where) {
     check_defined(operation, x, "the input", where);
@@ -138,7 +112,7 @@ Attributes resolve(std::string_view operation, const Tensor& x, const Options& o
     const PerAxis stride = o.stride.given() ? o.stride : PerAxis(kernel);
     a.window = resolve_window(operation, kernel, {stride, o.dilation, o.padding}, a.sizes, where);
     for (std::int64_t i = 0; i < kernel.rank(); ++i) {
-        a.positions.push_back(positions(operation, a.window, i, a.sizes[i], o.ceil_mode, x, where));
+        a.positions.push_back(pool_positions(operation, a.window, i, a.sizes[i], o.ceil_mode, x, where));
     }
     std::int64_t taps = 1;
     for (const std::int64_t k : kernel) taps = checked_multiply(taps, k, where);
@@ -179,18 +153,6 @@ MaxPoolResult max_pool_with_indices(const Tensor& x, const MaxPoolOptions& optio
     a.taps = true;
     const Tensor values = graph::record(max_operation, a, {x}, where);
     return {values, graph::record(indices_operation, a, {graph::result(values, 1)}, where)};
-}
-
-Tensor avg_pool(const Tensor& x, const AvgPoolOptions& options, const Where& where) {
-    Attributes a = resolve("avg_pool", x, options, where);
-    ops::check_option("avg_pool", "divisor", options.divisor, 0, where);
-    if (!is_floating(x.dtype())) {
-        fail("dtype/unsupported", "avg_pool", where,
-             {{"argument", "the input"}, {"got", x.dtype()}, {"expected", "a floating dtype"}}, describe(x));
-    }
-    a.count_padding = options.count_include_pad;
-    a.divisor = options.divisor;
-    return graph::record(average_operation, std::move(a), {x}, where);
 }
 
 }  // namespace calor

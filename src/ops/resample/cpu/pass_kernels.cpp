@@ -1,0 +1,419 @@
+// rows: whole vectors of a row, all taps in registers. columns: 16 rows are turned so that an input position is one
+// line of 16 numbers; then every output is a sum of lines, as in rows, whatever its taps are, and the result is turned
+// back. Tables with many neighbouring taps an output (means of whole axes) take dot products instead. Sums run over the
+// taps in order, one fused multiply-add each, so bits depend on neither the blocks nor the threads.
+#include "ops/resample/cpu/pass_kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/resample/cpu/pass_kernels.cpp"
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL)
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#ifndef CALOR_RESAMPLE_CHUNK
+#define CALOR_RESAMPLE_CHUNK
+namespace calor::ops::resample {
+inline constexpr std::int64_t chunk_outputs = 64, chunk_columns = 256;
+}  // namespace calor::ops::resample
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace calor::ops::resample {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Vectors of at most 32 bytes. W is what arithmetic runs in: float, double, or int32 for fixed point.
+template <class W> using Tag = hn::CappedTag<W, 32 / sizeof(W)>;
+template <class W> using Vec = hn::Vec<Tag<W>>;
+template <class W> constexpr std::int64_t lanes_of() { return static_cast<std::int64_t>(hn::MaxLanes(Tag<W>())); }
+template <class W, class To> using Other = hn::Rebind<To, Tag<W>>;
+
+template <class W, class In> HWY_INLINE Vec<W> load(const In* p) {
+    const Tag<W> d;
+    if constexpr (std::is_same_v<W, In>) {
+        return hn::LoadU(d, p);
+    } else if constexpr (std::is_same_v<In, bfloat16>) {
+        const auto bits = hn::LoadU(Other<W, std::uint16_t>(), reinterpret_cast<const std::uint16_t*>(p));
+        return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(Other<W, std::uint32_t>(), bits)));
+    } else if constexpr (std::is_same_v<In, float16>) {
+        return hn::PromoteTo(d, hn::LoadU(Other<W, hwy::float16_t>(), reinterpret_cast<const hwy::float16_t*>(p)));
+    } else {
+        const auto wide = hn::PromoteTo(Other<W, std::int32_t>(), hn::LoadU(Other<W, std::uint8_t>(), p));
+        if constexpr (std::is_same_v<W, std::int32_t>) return wide;
+        if constexpr (std::is_same_v<W, float>) return hn::ConvertTo(d, wide);
+    }
+}
+
+/// Rounds once: halves to nearest even, u8 to the nearest level (halves up), saturated; fixed point as Pillow does.
+template <class W, class Out> HWY_INLINE void store(Vec<W> v, Out* p) {
+    const Tag<W> d;
+    if constexpr (std::is_same_v<W, std::int32_t>) {
+        hn::StoreU(hn::DemoteTo(Other<W, std::uint8_t>(), hn::ShiftRight<22>(v)), Other<W, std::uint8_t>(), p);
+    } else if constexpr (std::is_same_v<W, Out>) {
+        hn::StoreU(v, d, p);
+    } else if constexpr (std::is_same_v<Out, bfloat16>) {
+        const Other<W, std::uint32_t> du;
+        const auto bits = hn::BitCast(du, v);
+        const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
+        const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff))));
+        const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(du, 0x40));
+        const auto result = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
+        const Other<W, std::uint16_t> narrow;
+        hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(Other<W, std::int32_t>(), result)), narrow,
+                   reinterpret_cast<std::uint16_t*>(p));
+    } else if constexpr (std::is_same_v<Out, float16>) {
+        const Other<W, hwy::float16_t> narrow;
+        hn::StoreU(hn::DemoteTo(narrow, v), narrow, reinterpret_cast<hwy::float16_t*>(p));
+    } else {
+        const auto held = hn::Min(hn::Max(hn::Add(v, hn::Set(d, 0.5F)), hn::Zero(d)), hn::Set(d, 255.5F));
+        const Other<W, std::uint8_t> narrow;
+        hn::StoreU(hn::DemoteTo(narrow, hn::ConvertTo(Other<W, std::int32_t>(), held)), narrow, p);
+    }
+}
+
+/// The first n < lanes elements.
+template <class W, class In> HWY_INLINE Vec<W> load_some(const In* p, std::int64_t n) {
+    In buffer[32 / sizeof(W)] = {};
+    for (std::int64_t i = 0; i < n; ++i) buffer[i] = p[i];
+    return load<W>(buffer);
+}
+template <class W, class Out> HWY_INLINE void store_some(Vec<W> v, Out* p, std::int64_t n) {
+    Out buffer[32 / sizeof(W)];
+    store<W>(v, buffer);
+    for (std::int64_t i = 0; i < n; ++i) p[i] = buffer[i];
+}
+
+template <class W> const W* weights_of(const Table& t) {
+    if constexpr (std::is_same_v<W, float>) return t.weight_f32.data();
+    if constexpr (std::is_same_v<W, double>) return t.weight.data();
+    if constexpr (std::is_same_v<W, std::int32_t>) return t.fixed.data();
+}
+
+/// What a sum starts from: half a level in fixed point.
+template <class W> HWY_INLINE Vec<W> start_sum() {
+    if constexpr (std::is_same_v<W, std::int32_t>) return hn::Set(Tag<W>(), 1 << 21);
+    return hn::Zero(Tag<W>());
+}
+template <class W> HWY_INLINE Vec<W> add_tap(Vec<W> w, Vec<W> x, Vec<W> sum) {
+    if constexpr (std::is_same_v<W, std::int32_t>) return hn::Add(hn::Mul(w, x), sum);
+    if constexpr (!std::is_same_v<W, std::int32_t>) return hn::MulAdd(w, x, sum);
+}
+
+/// Divides the sums of one output.
+template <class W> struct Divide {
+    Vec<W> by;
+    bool needed;
+    HWY_INLINE Vec<W> operator()(Vec<W> sum) const {
+        if constexpr (!std::is_same_v<W, std::int32_t>) {
+            if (needed) return hn::Div(sum, by);
+        }
+        return sum;
+    }
+};
+template <class W> HWY_INLINE Divide<W> divide_of(const Pass& p, std::int64_t j) {
+    double by = p.divisor;
+    if (p.divides_each) by *= p.table->divisors[static_cast<std::size_t>(j)];
+    return {hn::Set(Tag<W>(), static_cast<W>(by)), by != 1};
+}
+
+/// Vectors of one output row: N taps when N > 0, else `taps` of them.
+template <class W, class In, class Out, int N>
+HWY_INLINE void one_row(const In* HWY_RESTRICT in, std::int64_t step, const std::int32_t* index, const W* weight,
+                        std::int64_t taps, Divide<W> divide, Out* HWY_RESTRICT out, std::int64_t run) {
+    constexpr std::int64_t lanes = lanes_of<W>();
+    const Tag<W> d;
+    const std::int64_t n = N > 0 ? N : taps;
+    std::int64_t i = 0;
+    for (; i + 4 * lanes <= run; i += 4 * lanes) {
+        auto a = start_sum<W>(), b = a, c = a, e = a;
+        for (std::int64_t k = 0; k < n; ++k) {
+            const In* x = in + index[k] * step + i;
+            const auto w = hn::Set(d, weight[k]);
+            a = add_tap<W>(w, load<W>(x), a);
+            b = add_tap<W>(w, load<W>(x + lanes), b);
+            c = add_tap<W>(w, load<W>(x + 2 * lanes), c);
+            e = add_tap<W>(w, load<W>(x + 3 * lanes), e);
+        }
+        store<W>(divide(a), out + i);
+        store<W>(divide(b), out + i + lanes);
+        store<W>(divide(c), out + i + 2 * lanes);
+        store<W>(divide(e), out + i + 3 * lanes);
+    }
+    while (i < run) {
+        if (i + lanes > run && run >= lanes) i = run - lanes;  // computes some again
+        const std::int64_t some = std::min(lanes, run - i);
+        auto a = start_sum<W>();
+        for (std::int64_t k = 0; k < n; ++k) {
+            const In* x = in + index[k] * step + i;
+            a = add_tap<W>(hn::Set(d, weight[k]), some == lanes ? load<W>(x) : load_some<W>(x, some), a);
+        }
+        some == lanes ? store<W>(divide(a), out + i) : store_some<W>(divide(a), out + i, some);
+        i += lanes;
+    }
+}
+
+template <class W, class In, class Out>
+void rows(const Pass& p, const void* in, std::int64_t in_step, void* out, std::int64_t out_step, std::int64_t run) {
+    const Table& t = *p.table;
+    const auto* x = static_cast<const In*>(in) - p.low * in_step;
+    for (std::int64_t j = p.begin; j < p.end; ++j) {
+        const auto at = static_cast<std::size_t>(j);
+        const std::int32_t from = t.start[at];
+        const std::int64_t n = t.start[at + 1] - from;
+        const auto* index = t.index.data() + from;
+        const W* weight = weights_of<W>(t) + from;
+        const auto divide = divide_of<W>(p, j);
+        auto* y = static_cast<Out*>(out) + (j - p.begin) * out_step;
+        switch (n) {
+            case 1: one_row<W, In, Out, 1>(x, in_step, index, weight, n, divide, y, run); break;
+            case 2: one_row<W, In, Out, 2>(x, in_step, index, weight, n, divide, y, run); break;
+            case 3: one_row<W, In, Out, 3>(x, in_step, index, weight, n, divide, y, run); break;
+            case 4: one_row<W, In, Out, 4>(x, in_step, index, weight, n, divide, y, run); break;
+            default: one_row<W, In, Out, 0>(x, in_step, index, weight, n, divide, y, run);
+        }
+    }
+}
+
+/// Eight vectors of eight numbers: rows become columns.
+template <class V> struct Eight {
+    V v0, v1, v2, v3, v4, v5, v6, v7;
+};
+#if HWY_TARGET != HWY_SCALAR
+template <class W> HWY_INLINE void turn(Eight<Vec<W>>& m) {
+    const Tag<W> d;
+    const hn::Repartition<std::uint64_t, Tag<W>> pairs;
+    const auto wide = [&](auto a) HWY_ATTR { return hn::BitCast(pairs, a); };
+    const auto narrow = [&](auto a) HWY_ATTR { return hn::BitCast(d, a); };
+    const auto a0 = wide(hn::InterleaveLower(d, m.v0, m.v1)), a1 = wide(hn::InterleaveUpper(d, m.v0, m.v1));
+    const auto a2 = wide(hn::InterleaveLower(d, m.v2, m.v3)), a3 = wide(hn::InterleaveUpper(d, m.v2, m.v3));
+    const auto a4 = wide(hn::InterleaveLower(d, m.v4, m.v5)), a5 = wide(hn::InterleaveUpper(d, m.v4, m.v5));
+    const auto a6 = wide(hn::InterleaveLower(d, m.v6, m.v7)), a7 = wide(hn::InterleaveUpper(d, m.v6, m.v7));
+    const auto b0 = narrow(hn::InterleaveLower(pairs, a0, a2)), b1 = narrow(hn::InterleaveUpper(pairs, a0, a2));
+    const auto b2 = narrow(hn::InterleaveLower(pairs, a1, a3)), b3 = narrow(hn::InterleaveUpper(pairs, a1, a3));
+    const auto b4 = narrow(hn::InterleaveLower(pairs, a4, a6)), b5 = narrow(hn::InterleaveUpper(pairs, a4, a6));
+    const auto b6 = narrow(hn::InterleaveLower(pairs, a5, a7)), b7 = narrow(hn::InterleaveUpper(pairs, a5, a7));
+    m = {hn::ConcatLowerLower(d, b4, b0), hn::ConcatLowerLower(d, b5, b1), hn::ConcatLowerLower(d, b6, b2),
+         hn::ConcatLowerLower(d, b7, b3), hn::ConcatUpperUpper(d, b4, b0), hn::ConcatUpperUpper(d, b5, b1),
+         hn::ConcatUpperUpper(d, b6, b2), hn::ConcatUpperUpper(d, b7, b3)};
+}
+#endif
+template <class W> constexpr bool turns() { return lanes_of<W>() == 8; }
+
+/// n elements of 16 rows to n lines of 16 numbers.
+template <class W, class In>
+HWY_INLINE void turn_in(const In* const* rows, std::int64_t at, std::int64_t n, W* HWY_RESTRICT lines) {
+    std::int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (turns<W>()) {
+        const Tag<W> d;
+        for (; i + 8 <= n; i += 8) {
+            for (std::int64_t r = 0; r < rows_at_once; r += 8) {
+                const In* const* p = rows + r;
+                const std::int64_t x = at + i;
+                Eight<Vec<W>> m{load<W>(p[0] + x), load<W>(p[1] + x), load<W>(p[2] + x), load<W>(p[3] + x),
+                                load<W>(p[4] + x), load<W>(p[5] + x), load<W>(p[6] + x), load<W>(p[7] + x)};
+                turn<W>(m);
+                W* to = lines + i * rows_at_once + r;
+                hn::StoreU(m.v0, d, to);
+                hn::StoreU(m.v1, d, to + rows_at_once);
+                hn::StoreU(m.v2, d, to + 2 * rows_at_once);
+                hn::StoreU(m.v3, d, to + 3 * rows_at_once);
+                hn::StoreU(m.v4, d, to + 4 * rows_at_once);
+                hn::StoreU(m.v5, d, to + 5 * rows_at_once);
+                hn::StoreU(m.v6, d, to + 6 * rows_at_once);
+                hn::StoreU(m.v7, d, to + 7 * rows_at_once);
+            }
+        }
+    }
+#endif
+    for (std::int64_t r = 0; r < rows_at_once; ++r) {
+        for (std::int64_t k = i; k < n; ++k) lines[k * rows_at_once + r] = static_cast<W>(rows[r][at + k]);
+    }
+}
+
+/// n lines of 16 numbers to n elements of `count` rows.
+template <class W, class Out>
+HWY_INLINE void turn_out(const W* HWY_RESTRICT lines, Out* const* rows, std::int64_t at, std::int64_t n,
+                         std::int64_t count) {
+    std::int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (turns<W>()) {
+        const Tag<W> d;
+        for (; i + 8 <= n; i += 8) {
+            for (std::int64_t r = 0; r < count; r += 8) {
+                const W* from = lines + i * rows_at_once + r;
+                Eight<Vec<W>> m{hn::LoadU(d, from),
+                                hn::LoadU(d, from + rows_at_once),
+                                hn::LoadU(d, from + 2 * rows_at_once),
+                                hn::LoadU(d, from + 3 * rows_at_once),
+                                hn::LoadU(d, from + 4 * rows_at_once),
+                                hn::LoadU(d, from + 5 * rows_at_once),
+                                hn::LoadU(d, from + 6 * rows_at_once),
+                                hn::LoadU(d, from + 7 * rows_at_once)};
+                turn<W>(m);
+                Out* const* p = rows + r;
+                const std::int64_t y = at + i, rest = count - r;
+                store<W>(m.v0, p[0] + y);
+                if (rest > 1) store<W>(m.v1, p[1] + y);
+                if (rest > 2) store<W>(m.v2, p[2] + y);
+                if (rest > 3) store<W>(m.v3, p[3] + y);
+                if (rest > 4) store<W>(m.v4, p[4] + y);
+                if (rest > 5) store<W>(m.v5, p[5] + y);
+                if (rest > 6) store<W>(m.v6, p[6] + y);
+                if (rest > 7) store<W>(m.v7, p[7] + y);
+            }
+        }
+    }
+#endif
+    constexpr std::int64_t lanes = lanes_of<W>();
+    for (std::int64_t r = 0; r < count; ++r) {
+        for (std::int64_t k = i; k < n; k += lanes) {
+            const std::int64_t some = std::min(lanes, n - k);
+            W buffer[32 / sizeof(W)] = {};
+            for (std::int64_t l = 0; l < some; ++l) buffer[l] = lines[(k + l) * rows_at_once + r];
+            store_some<W>(hn::LoadU(Tag<W>(), buffer), rows[r] + at + k, some);
+        }
+    }
+}
+
+/// Outputs [begin, end) of lines: sums of lines, each divided.
+template <class W>
+HWY_INLINE void sum_lines(const Pass& p, std::int64_t begin, std::int64_t end, std::int64_t low, std::int64_t run,
+                          const W* HWY_RESTRICT in, W* HWY_RESTRICT out) {
+    constexpr std::int64_t lanes = lanes_of<W>();
+    constexpr std::int64_t second = lanes < rows_at_once ? lanes : 0;
+    const Tag<W> d;
+    const Table& t = *p.table;
+    for (std::int64_t j = begin; j < end; ++j) {
+        const auto at = static_cast<std::size_t>(j);
+        const std::int32_t from = t.start[at], to = t.start[at + 1];
+        const W* weight = weights_of<W>(t);
+        const auto divide = divide_of<W>(p, j);
+        for (std::int64_t c = 0; c < run; ++c, out += rows_at_once) {
+            for (std::int64_t v = 0; v < rows_at_once; v += 2 * lanes) {
+                auto a = start_sum<W>(), b = a;
+                const W* x = in + (c - low * run) * rows_at_once + v;
+                for (std::int32_t k = from; k < to; ++k) {
+                    const W* line = x + t.index[static_cast<std::size_t>(k)] * (run * rows_at_once);
+                    const auto w = hn::Set(d, weight[k]);
+                    a = add_tap<W>(w, hn::LoadU(d, line), a);
+                    b = add_tap<W>(w, hn::LoadU(d, line + second), b);
+                }
+                hn::StoreU(divide(a), d, out + v);
+                hn::StoreU(divide(b), d, out + v + second);
+            }
+        }
+    }
+}
+
+/// Dot products along one row, for outputs of many neighbouring inputs.
+template <class W, class In, class Out> HWY_INLINE void dots(const Pass& p, const In* x, Out* y) {
+    constexpr std::int64_t lanes = lanes_of<W>();
+    const Tag<W> d;
+    const Table& t = *p.table;
+    for (std::int64_t j = p.begin; j < p.end; ++j) {
+        const auto at = static_cast<std::size_t>(j);
+        const std::int64_t from = t.start[at], n = t.start[at + 1] - from;
+        auto a = hn::Zero(d), b = a;
+        if (n > 0) {
+            const In* in = x + t.index[static_cast<std::size_t>(from)] - p.low;
+            const W* w = weights_of<W>(t) + from;
+            std::int64_t k = 0;
+            for (; k + 2 * lanes <= n; k += 2 * lanes) {
+                a = add_tap<W>(hn::LoadU(d, w + k), load<W>(in + k), a);
+                b = add_tap<W>(hn::LoadU(d, w + k + lanes), load<W>(in + k + lanes), b);
+            }
+            for (; k < n; k += lanes) {
+                const std::int64_t some = std::min(lanes, n - k);
+                a = add_tap<W>(load_some<W>(w + k, some), load_some<W>(in + k, some), a);
+            }
+        }
+        auto sum = hn::SumOfLanes(d, hn::Add(a, b));
+        if constexpr (std::is_same_v<W, std::int32_t>) sum = hn::Add(sum, hn::Set(d, 1 << 21));
+        store_some<W>(divide_of<W>(p, j)(sum), y + (j - p.begin), 1);
+    }
+}
+
+template <class W, class In, class Out>
+void columns(const Pass& p, const void* const* in, void* const* out, std::int64_t count, std::int64_t run,
+             void* scratch) {
+    const Table& t = *p.table;
+    if (t.long_sums && run == 1) {
+        for (std::int64_t r = 0; r < count; ++r) dots<W>(p, static_cast<const In*>(in[r]), static_cast<Out*>(out[r]));
+        return;
+    }
+    const In* from[rows_at_once];
+    Out* to[rows_at_once];
+    for (std::int64_t r = 0; r < rows_at_once; ++r) {  // missing rows stand in for by the first one
+        from[r] = static_cast<const In*>(in[r < count ? r : 0]);
+        to[r] = static_cast<Out*>(out[r < count ? r : 0]);
+    }
+    const std::int64_t columns = std::max(chunk_columns, t.most_span * run);
+    W* lines = static_cast<W*>(scratch);
+    W* sums = lines + columns * rows_at_once;
+    const std::int64_t most = std::max<std::int64_t>(1, chunk_outputs / run);
+    for (std::int64_t j = p.begin; j < p.end;) {
+        std::int64_t low = 0, high = 0, end = j;
+        for (; end < p.end && end - j < most; ++end) {  // as many outputs as have their inputs within the lines
+            const auto [l, h] = t.reach(end, end + 1);
+            if (l == h) continue;
+            const std::int64_t new_low = low == high ? l : std::min(low, l), new_high = std::max(high, h);
+            if ((new_high - new_low) * run > columns) break;
+            low = new_low;
+            high = new_high;
+        }
+        turn_in<W>(from, (low - p.low) * run, (high - low) * run, lines);
+        sum_lines<W>(p, j, end, low, run, lines, sums);
+        turn_out<W>(sums, to, (j - p.begin) * run, (end - j) * run, count);
+        j = end;
+    }
+}
+
+template <class W, class In, class Out> PassKernels kernels() { return {rows<W, In, Out>, columns<W, In, Out>}; }
+
+template <class In> PassKernels kernels_from(DType out) {
+    switch (out) {
+        case f16: return kernels<float, In, float16>();
+        case bf16: return kernels<float, In, bfloat16>();
+        case u8: return kernels<float, In, std::uint8_t>();
+        default: return kernels<float, In, float>();
+    }
+}
+
+}  // namespace
+
+PassKernels choose(DType in, DType out, bool fixed) {
+    if (fixed) return kernels<std::int32_t, std::uint8_t, std::uint8_t>();
+    switch (in) {
+        case f64: return kernels<double, double, double>();
+        case f16: return kernels_from<float16>(out);
+        case bf16: return kernels_from<bfloat16>(out);
+        case u8: return kernels_from<std::uint8_t>(out);
+        default: return kernels_from<float>(out);
+    }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace calor::ops::resample
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace calor::ops::resample {
+
+HWY_EXPORT(choose);
+
+PassKernels find_pass_kernels(DType in, DType out, bool fixed) { return HWY_DYNAMIC_DISPATCH(choose)(in, out, fixed); }
+
+std::int64_t column_scratch(const Table& table, std::int64_t run) {
+    if (table.long_sums && run == 1) return 0;
+    return (std::max(chunk_columns, table.most_span * run) + std::max(chunk_outputs, run)) * rows_at_once * 8;
+}
+
+}  // namespace calor::ops::resample
+#endif
