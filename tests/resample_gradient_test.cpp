@@ -105,8 +105,11 @@ TEST(ResampleGradient, DifferencesAndOrderTwo) {
             },
             random_tensor(x, seed));
     }
-    expect_gradients([](const Tensor& t) { return ca::exp(ca::adaptive_avg_pool(t, {.size = {2, 5}})); },
-                     random_tensor({2, 2, 5, 3}, 1));
+    expect_gradients(
+        [](const Tensor& t) {
+            return ca::exp(ca::adaptive_avg_pool(t, {.size = {2, 5}}));
+        },
+        random_tensor({2, 2, 5, 3}, 1));
     expect_gradients(
         [](const Tensor& t) {
             return ca::sin(ca::resize(t, {.size = 4,

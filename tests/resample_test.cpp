@@ -26,9 +26,9 @@ using ca::testing::values_of;
 namespace {
 
 constexpr const char* fast = "resample_select,resample_passes";
-constexpr Interpolation modes[] = {Interpolation::nearest,  Interpolation::nearest_exact, Interpolation::linear,
-                                   Interpolation::cubic,    Interpolation::lanczos3,      Interpolation::area,
-                                   Interpolation::coverage, Interpolation::box};
+constexpr Interpolation modes[] = {
+    Interpolation::nearest,  Interpolation::nearest_exact, Interpolation::linear,   Interpolation::cubic,
+    Interpolation::lanczos3, Interpolation::area,          Interpolation::coverage, Interpolation::box};
 
 /// A random call: of a rank, with sizes that grow and shrink.
 struct Problem {
@@ -53,8 +53,7 @@ Problem random_problem(std::uint32_t seed, std::int64_t rank, std::int64_t most)
     p.options.axes = axes;
     p.options.size = size;
     p.options.mode = modes[seed % std::size(modes)];
-    const bool filtered =
-        p.options.mode >= Interpolation::linear && p.options.mode <= Interpolation::lanczos3;
+    const bool filtered = p.options.mode >= Interpolation::linear && p.options.mode <= Interpolation::lanczos3;
     p.options.antialias = filtered && draw(0, 1) == 1;
     p.options.exclude_outside = filtered && draw(0, 2) == 0;
     if (filtered || p.options.mode == Interpolation::nearest) {
@@ -82,9 +81,13 @@ TEST(Resample, FastEqualsReference) {
         const std::int64_t rank = 1 + seed / 7 % 6;
         const Problem p = random_problem(seed, rank, rank > 3 ? 4 : rank > 1 ? 12 : 200);
         const DType dtype = dtypes[seed % 5];
-        const double tolerance =
-            dtype == ca::f64 ? 1e-12 : dtype == ca::f32 ? 4e-6 : dtype == ca::f16 ? 2e-3 : dtype == ca::bf16 ? 1.6e-2 : 0;
-        const Tensor x = dtype == ca::u8 ? random_tensor(p.x, seed, 0, 255.9).to(ca::u8) : random_tensor(p.x, seed).to(dtype);
+        const double tolerance = dtype == ca::f64    ? 1e-12
+                                 : dtype == ca::f32  ? 4e-6
+                                 : dtype == ca::f16  ? 2e-3
+                                 : dtype == ca::bf16 ? 1.6e-2
+                                                     : 0;
+        const Tensor x =
+            dtype == ca::u8 ? random_tensor(p.x, seed, 0, 255.9).to(ca::u8) : random_tensor(p.x, seed).to(dtype);
         std::vector<double> want;
         {
             const Disable guard(fast);
@@ -127,12 +130,17 @@ TEST(Resample, LargerShapesEqualTheReference) {  // several tiles, vectors and b
         Shape x;
         Dims axes, size;
     };
-    const Large all[] = {{{2, 3, 70, 90}, {2, 3}, {150, 61}},  {{1, 2, 9, 600}, {3}, {300}},
-                         {{3, 40, 33}, {1}, {90}},             {{2, 5, 20, 18, 22}, {2, 3, 4}, {9, 40, 31}},
-                         {{1, 1, 3, 900}, {3}, {2}},           {{1, 9, 40, 30}, {2, 3}, {81, 64}},
-                         {{2, 2, 300, 40}, {2, 3}, {10, 8}},   {{1, 3, 64, 96}, {2, 3}, {16, 700}}};
+    const Large all[] = {{{2, 3, 70, 90}, {2, 3}, {150, 61}},
+                         {{1, 2, 9, 600}, {3}, {300}},
+                         {{3, 40, 33}, {1}, {90}},
+                         {{2, 5, 20, 18, 22}, {2, 3, 4}, {9, 40, 31}},
+                         {{1, 1, 3, 900}, {3}, {2}},
+                         {{1, 9, 40, 30}, {2, 3}, {81, 64}},
+                         {{2, 2, 300, 40}, {2, 3}, {10, 8}},
+                         {{1, 3, 64, 96}, {2, 3}, {16, 700}}};
     for (const Large& l : all) {
-        for (const auto mode : {Interpolation::cubic, Interpolation::linear, Interpolation::nearest, Interpolation::area}) {
+        for (const auto mode :
+             {Interpolation::cubic, Interpolation::linear, Interpolation::nearest, Interpolation::area}) {
             const bool antialias = l.size[0] % 2 == 0 && mode == Interpolation::cubic;
             const ca::ResizeOptions o{.axes = l.axes, .size = l.size, .mode = mode, .antialias = antialias};
             const Tensor x = random_tensor(l.x, 3, -1, 1, ca::f32);
@@ -231,7 +239,8 @@ TEST(Resample, WhatIsNotReadDoesNotMatter) {
     // Dilated windows skip what lies between their taps; shrinking linear reads two of four.
     EXPECT_EQ(values_of(ca::avg_pool(x, {.kernel = 2, .stride = 2, .dilation = 2})), (std::vector<double>{2, 4, 6}));
     const Tensor wide = ca::tensor(std::vector<double>{nan, 1, 3, nan, nan, 5, 7, nan}, Shape{1, 1, 8});
-    EXPECT_EQ(values_of(ca::interpolate(wide, {.size = 2, .mode = Interpolation::linear})), (std::vector<double>{2, 6}));
+    EXPECT_EQ(values_of(ca::interpolate(wide, {.size = 2, .mode = Interpolation::linear})),
+              (std::vector<double>{2, 6}));
 }
 
 TEST(Resample, EmptyTensors) {
@@ -249,11 +258,19 @@ TEST(Resample, EmptyTensors) {
     }
 }
 
-TEST(Resample, HugeShapesOfFewBytes) {
-    // One element under zero strides: index arithmetic goes past 2^32, memory does not.
-    const Tensor x = ca::broadcast_to(ca::ones({1, 1, 1, 1}, ca::bf16), {1 << 12, 1 << 10, 64, 64});
-    const Tensor y = ca::interpolate(x, {.size = {1, 1}, .mode = Interpolation::area});
-    EXPECT_EQ(ca::sum(y.to(ca::f64)).item<double>(), 1 << 22);
+TEST(Resample, HugeShapes) {
+    // One element under zero strides: 2^33 entries of few bytes.
+    const Tensor x = ca::broadcast_to(ca::ones({1, 1, 1, 1}, ca::bf16), {1 << 10, 1 << 10, 64, 128});
+    for (const auto mode : {Interpolation::nearest, Interpolation::linear}) {
+        const Tensor y = ca::interpolate(x, {.size = {1, 1}, .mode = mode});
+        EXPECT_EQ(ca::sum(y.to(ca::f64)).item<double>(), 1 << 20);
+    }
+    // More than 2^31 results: the last ones are as the first ones.
+    const Tensor image = ca::broadcast_to(ca::reshape(ca::arange(4, ca::u8), {1, 1, 2, 2}), {1, 2050, 2, 2});
+    const Tensor y = ca::interpolate(image, {.size = {1024, 1024}}).eval();
+    EXPECT_GT(y.numel(), std::int64_t{1} << 31);
+    const Tensor ends = ca::slice(ca::slice(y, 1, {.start = 2049}), 2, {.step = 1023});
+    EXPECT_EQ(values_of(ca::slice(ends, 3, {.step = 1023})), (std::vector<double>{0, 1, 2, 3}));
 }
 
 TEST(Resample, WorkspaceIsBounded) {
@@ -301,14 +318,16 @@ TEST(ResampleErrors, Everything) {
     expect_error("resample/rank", [] { ca::interpolate(ca::ones({4, 4}), {.size = 2}); });
     expect_error("resample/empty", [] { ca::interpolate(ca::ones({4, 3, 0, 16}), {.size = {15, 17}}); });
     expect_error("tensor/undefined", [] { ca::interpolate(Tensor(), {.size = 2}); });
-    expect_error("dtype/unsupported", [&] { ca::interpolate(x.to(ca::i32), {.size = 2, .mode = Interpolation::linear}); });
+    expect_error("dtype/unsupported",
+                 [&] { ca::interpolate(x.to(ca::i32), {.size = 2, .mode = Interpolation::linear}); });
     const auto bad_resize = [&](const char* code, const ca::ResizeOptions& o) {
         expect_error(code, [&] { ca::resize(x, o); });
     };
     bad_resize("axis/range", {.axes = {4}, .size = 2});
     bad_resize("axis/duplicate", {.axes = {1, -3}, .size = 2});
     bad_resize("value/count", {.axes = {2}, .size = {2, 2}});
-    bad_resize("resample/options", {.size = 2, .mode = Interpolation::area, .coordinates = ca::Coordinates::asymmetric});
+    bad_resize("resample/options",
+               {.size = 2, .mode = Interpolation::area, .coordinates = ca::Coordinates::asymmetric});
     bad_resize("resample/options", {.size = 2, .mode = Interpolation::area, .antialias = true});
     bad_resize("resample/options", {.size = 2, .mode = Interpolation::nearest, .exclude_outside = true});
     bad_resize("resample/options", {.size = 2, .cubic_a = -1});
@@ -331,7 +350,8 @@ TEST(ResampleErrors, Everything) {
     expect_error("dtype/unsupported", [&] { ca::adaptive_avg_pool(x.to(ca::u8), {.size = 2}); });
     // A cotangent of another shape is refused before it is read.
     const auto v = ca::vjp(
-        [](const std::vector<Tensor>& t) { return std::vector<Tensor>{ca::adaptive_avg_pool(t[0], {.size = 1})}; }, {x});
+        [](const std::vector<Tensor>& t) { return std::vector<Tensor>{ca::adaptive_avg_pool(t[0], {.size = 1})}; },
+        {x});
     expect_error("shape/mismatch", [&] { v.pullback({ca::ones({1, 2, 1, 1})}); });
 }
 

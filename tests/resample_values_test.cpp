@@ -70,10 +70,8 @@ void expect_torch(const Dims& in, int count, double y, double gx, const F& f, co
 TEST(ResampleTorch, Interpolate) {
     int row = 0;
     for (const auto& r : torch_values::resizes) {
-        ca::InterpolateOptions o{.mode = r.mode,
-                                 .align_corners = r.align,
-                                 .antialias = r.antialias,
-                                 .recompute_scale = r.recompute};
+        ca::InterpolateOptions o{
+            .mode = r.mode, .align_corners = r.align, .antialias = r.antialias, .recompute_scale = r.recompute};
         if (r.scale.empty()) o.size = r.size;
         if (!r.scale.empty()) o.scale = r.scale;
         expect_torch(
@@ -114,13 +112,11 @@ std::vector<std::uint8_t> levels(std::int64_t count) {
 
 TEST(ResampleImages, EveryLevelOfPillow) {
     for (const auto& r : image_values::pillow) {
-        const Tensor hwc =
-            ca::tensor(levels(r.height * r.width * r.channels), Shape{1, r.height, r.width, r.channels});
+        const Tensor hwc = ca::tensor(levels(r.height * r.width * r.channels), Shape{1, r.height, r.width, r.channels});
         const Tensor last = ca::permute(hwc, {0, 3, 1, 2});  // as images lie
         for (const Tensor& x : {last, ca::contiguous(last)}) {
-            const Tensor y = ca::interpolate(x, {.size = {r.to_height, r.to_width},
-                                                 .mode = r.mode,
-                                                 .antialias = r.mode != Interpolation::box});
+            const Tensor y = ca::interpolate(
+                x, {.size = {r.to_height, r.to_width}, .mode = r.mode, .antialias = r.mode != Interpolation::box});
             const auto v = ca::permute(y, {0, 2, 3, 1}).to_vector<std::uint8_t>();
             std::int64_t sum = 0;
             for (std::size_t i = 0; i < v.size(); ++i) sum += v[i] * static_cast<std::int64_t>(i % 9973 + 1);
@@ -132,8 +128,7 @@ TEST(ResampleImages, EveryLevelOfPillow) {
 TEST(ResampleImages, OpenCvWithinOneLevel) {
     const Tensor x = ca::tensor(levels(12 * 9), Shape{1, 1, 12, 9});
     for (const auto& r : image_values::opencv) {
-        const Values got =
-            values_of(ca::interpolate(x, {.size = {r.to_height, r.to_width}, .mode = r.mode}));
+        const Values got = values_of(ca::interpolate(x, {.size = {r.to_height, r.to_width}, .mode = r.mode}));
         const bool exact = r.mode == Interpolation::nearest || r.mode == Interpolation::nearest_exact;
         ASSERT_EQ(got.size(), r.levels.size());
         for (std::size_t i = 0; i < got.size(); ++i) {
@@ -167,7 +162,8 @@ TEST(ResampleValues, Lanczos) {
     // Of any rank, with and without antialias: a product of lines is resized line by line.
     const ca::InterpolateOptions plain{.size = {5, 11, 4}, .mode = Interpolation::lanczos3};
     const Tensor a = line({1, 4, 2, 8, 5, 7}), b = line({3, 1, 2, 2}), c = line({2, 7, 1});
-    const Tensor outer = ca::reshape(a, {1, 1, 6, 1, 1}) * ca::reshape(b, {1, 1, 1, 4, 1}) * ca::reshape(c, {1, 1, 1, 1, 3});
+    const Tensor outer =
+        ca::reshape(a, {1, 1, 6, 1, 1}) * ca::reshape(b, {1, 1, 1, 4, 1}) * ca::reshape(c, {1, 1, 1, 1, 3});
     const auto one = [](const Tensor& x, std::int64_t n) { return to(x, n, {.mode = Interpolation::lanczos3}); };
     const Tensor want = ca::reshape(one(a, 5), {1, 1, 5, 1, 1}) * ca::reshape(one(b, 11), {1, 1, 1, 11, 1}) *
                         ca::reshape(one(c, 4), {1, 1, 1, 1, 4});
@@ -208,8 +204,9 @@ TEST(ResampleValues, NearestGradients) {
     EXPECT_EQ(values_of(gradient(ca::ones({1, 1, 4, 4}, ca::f64),
                                  [](const Tensor& x) { return ca::interpolate(x, {.scale = .25}); })),
               want);
-    const Values g = values_of(gradient(ca::ones({2, 3, 45, 18}, ca::f64),
-                                        [](const Tensor& x) { return ca::interpolate(x, {.size = {14, 24}}); }));
+    const Values g = values_of(gradient(ca::ones({2, 3, 45, 18}, ca::f64), [](const Tensor& x) {
+        return ca::interpolate(x, {.size = {14, 24}});
+    }));
     Values rows(45, 0), columns(18, 0);
     for (std::size_t i = 0; i < 45 * 18; ++i) {
         rows[i / 18] += g[i];
@@ -289,8 +286,8 @@ TEST(ResampleValues, CoordinateRules) {
     expect_near(rule(Coordinates::pytorch_half_pixel, 8), rule(Coordinates::half_pixel, 8), 1e-12);
     expect_near(rule(Coordinates::tf_half_pixel_for_nn, 8), {1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 4, 4}, 1e-12);
     // Four inputs by 0.6: two outputs of 2.4; the middle of the outputs stays the middle of the inputs.
-    const Values middle = resized(
-        x, {.scale = .6, .mode = Interpolation::linear, .coordinates = Coordinates::half_pixel_symmetric});
+    const Values middle =
+        resized(x, {.scale = .6, .mode = Interpolation::linear, .coordinates = Coordinates::half_pixel_symmetric});
     expect_near({middle[0] + middle[1]}, {5}, 1e-12);
     const Values shifted = resized(x, {.scale = .6, .mode = Interpolation::linear});
     expect_near(shifted, {1 + 0.5 / .6 - .5, 1 + 1.5 / .6 - .5}, 1e-12);
@@ -324,7 +321,8 @@ TEST(ResampleValues, CropsOutsideGetTheValue) {
 TEST(ResampleValues, NearestRounding) {
     const Values x{0, 1, 2, 3};
     const auto rule = [&](NearestRounding r) {
-        return resized(x, {.size = 8, .mode = Interpolation::nearest, .coordinates = Coordinates::asymmetric, .rounding = r});
+        return resized(
+            x, {.size = 8, .mode = Interpolation::nearest, .coordinates = Coordinates::asymmetric, .rounding = r});
     };
     EXPECT_EQ(rule(NearestRounding::floor), (Values{0, 0, 1, 1, 2, 2, 3, 3}));
     EXPECT_EQ(rule(NearestRounding::ceil), (Values{0, 1, 1, 2, 2, 3, 3, 3}));
@@ -355,16 +353,17 @@ TEST(ResampleValues, AspectRatio) {
 
 TEST(ResampleValues, CubicAndLinearOfOthers) {
     expect_near(to(squares(), 3, {.mode = Interpolation::cubic}), {0.596065, 12.125, 38.820602}, 1e-5);
-    expect_near(to(squares(), 3, {.mode = Interpolation::cubic, .antialias = true}), {1.03579352, 12.71855966, 37.48528324},
-                1e-5);
-    expect_near(to(squares(), 3, {.mode = Interpolation::linear, .antialias = true}), {2.05263158, 13.45238095, 35.57894737},
-                1e-7);
+    expect_near(to(squares(), 3, {.mode = Interpolation::cubic, .antialias = true}),
+                {1.03579352, 12.71855966, 37.48528324}, 1e-5);
+    expect_near(to(squares(), 3, {.mode = Interpolation::linear, .antialias = true}),
+                {2.05263158, 13.45238095, 35.57894737}, 1e-7);
     const Values v = values_of(to(squares(), 13, {.mode = Interpolation::cubic}));
     const Values want{-0.094091, 0.181341, 1.111117, 2.517581, 5.27805, 8.07368, 12.125};
     for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(v[i], want[i], 5e-5) << i;
     EXPECT_NEAR(v[12], 50.223188, 5e-5);
-    expect_near(to(squares(), 3, {.mode = Interpolation::cubic, .cubic_a = -.5}),
-                values_of(ca::resize(squares(), {.axes = {2}, .size = 3, .mode = Interpolation::cubic, .cubic_a = -.5})), 0);
+    expect_near(
+        to(squares(), 3, {.mode = Interpolation::cubic, .cubic_a = -.5}),
+        values_of(ca::resize(squares(), {.axes = {2}, .size = 3, .mode = Interpolation::cubic, .cubic_a = -.5})), 0);
 }
 
 TEST(ResampleValues, ThreeKindsOfArea) {
@@ -376,12 +375,14 @@ TEST(ResampleValues, ThreeKindsOfArea) {
 TEST(ResampleValues, ConstantImagesStayConstant) {
     const Tensor x = ca::full({1, 1, 1, 1}, 0.4216, ca::f16);
     const auto bits = x.to(ca::f32).item<float>();
-    for (const float v : ca::interpolate(x, {.size = 5, .mode = Interpolation::linear}).to(ca::f32).to_vector<float>()) {
+    for (const float v :
+         ca::interpolate(x, {.size = 5, .mode = Interpolation::linear}).to(ca::f32).to_vector<float>()) {
         EXPECT_EQ(v, bits);
     }
     for (const ca::DType d : {ca::f16, ca::bf16}) {
         const Tensor c = ca::full({1, 1, 3, 4}, 0.4216, d);
-        for (const auto mode : {Interpolation::linear, Interpolation::cubic, Interpolation::lanczos3, Interpolation::area}) {
+        for (const auto mode :
+             {Interpolation::linear, Interpolation::cubic, Interpolation::lanczos3, Interpolation::area}) {
             const Tensor y = ca::interpolate(c, {.size = {7, 5}, .mode = mode});
             EXPECT_EQ(values_of(y), Values(35, c.to(ca::f64).to_vector<double>()[0])) << static_cast<int>(mode);
         }
@@ -402,12 +403,13 @@ TEST(ResampleValues, ConstantImagesStayConstant) {
 TEST(ResampleValues, AntialiasInThreeAxes) {
     const Tensor x = ca::testing::random_tensor({1, 3, 4, 12, 10}, 5);
     const ca::InterpolateOptions o{.size = {4, 5, 7}, .mode = Interpolation::linear, .antialias = true};
-    const Tensor planes =
-        ca::interpolate(ca::reshape(x, {1, 12, 12, 10}), {.size = {5, 7}, .mode = Interpolation::linear, .antialias = true});
+    const Tensor planes = ca::interpolate(ca::reshape(x, {1, 12, 12, 10}),
+                                          {.size = {5, 7}, .mode = Interpolation::linear, .antialias = true});
     expect_near(ca::interpolate(x, o), values_of(planes), 1e-12);
-    EXPECT_EQ(ca::interpolate(ca::ones({1, 2, 1, 8, 4}), {.size = {1, 2, 9}, .mode = Interpolation::cubic, .antialias = true})
-                  .shape(),
-              (Shape{1, 2, 1, 2, 9}));
+    EXPECT_EQ(
+        ca::interpolate(ca::ones({1, 2, 1, 8, 4}), {.size = {1, 2, 9}, .mode = Interpolation::cubic, .antialias = true})
+            .shape(),
+        (Shape{1, 2, 1, 2, 9}));
 }
 
 TEST(ResampleValues, AdaptiveMeans) {
@@ -415,9 +417,11 @@ TEST(ResampleValues, AdaptiveMeans) {
     const auto f = [](const Tensor& t) { return ca::adaptive_avg_pool(t, {.size = 7}); };
     expect_near(f(x), {.5, 2, 4, 5.5, 7, 9, 10.5}, 1e-12);
     expect_near(gradient(x, f),
-                {.5, .833333, .333333, .666667, .333333, .833333, .833333, .333333, .666667, .333333, .833333, .5}, 1e-6);
+                {.5, .833333, .333333, .666667, .333333, .833333, .833333, .333333, .666667, .333333, .833333, .5},
+                1e-6);
     const auto g = [](const Tensor& t) { return ca::adaptive_avg_pool(t, {.size = {3, 3, 2}}); };
-    expect_near(g(counted({1, 1, 5, 4, 3})), {8, 9, 11, 12, 14, 15, 26, 27, 29, 30, 32, 33, 44, 45, 47, 48, 50, 51}, 1e-12);
+    expect_near(g(counted({1, 1, 5, 4, 3})), {8, 9, 11, 12, 14, 15, 26, 27, 29, 30, 32, 33, 44, 45, 47, 48, 50, 51},
+                1e-12);
     const Values v = values_of(gradient(counted({1, 1, 5, 4, 3}), g));
     const Values first{.125, .25, .125, .25, .5, .25};
     for (std::size_t i = 0; i < first.size(); ++i) EXPECT_NEAR(v[i], first[i], 1e-12);

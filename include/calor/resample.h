@@ -86,8 +86,8 @@ struct InterpolateOptions {
 };
 
 /// Resizes x [N, C, spatial...] along any number of spatial axes, by default as PyTorch's interpolate does.
-/// nearest: every dtype. u8 images: every mode, rounded to the nearest level and saturated; with antialias (and box) the
-/// axes are resized one after the other from the last, in 22-bit fixed point, which gives Pillow's bits. The rest:
+/// nearest: every dtype. u8 images: every mode, rounded to the nearest level and saturated; with antialias (and box)
+/// the axes are resized one after the other from the last, in 22-bit fixed point, which gives Pillow's bits. The rest:
 /// floating dtypes; f16 and bf16 compute in f32 and round once. With antialias, positions stay at the middles of the
 /// pixels that align_corners gives. Throws ShapeError [resample/rank], [resample/empty], ValueError [resample/size],
 /// [resample/options], [value/count], [value/option], [shape/overflow], DTypeError [dtype/unsupported].
@@ -98,7 +98,7 @@ struct ResizeOptions {
     PerAxis size = {};  ///< along `axes`; `keep` leaves one as it is. Either size or scale.
     Scales scale = {};  ///< as in InterpolateOptions
     Interpolation mode = Interpolation::linear;
-    Coordinates coordinates = Coordinates::half_pixel;  ///< not for nearest_exact, area, box, coverage
+    Coordinates coordinates = Coordinates::half_pixel;               ///< not for nearest_exact, area, box, coverage
     NearestRounding rounding = NearestRounding::round_prefer_floor;  ///< of mode nearest
     bool antialias = false;
     bool exclude_outside = false;  ///< taps outside the data get weight 0 and the rest is renormalised; else they read
@@ -106,7 +106,8 @@ struct ResizeOptions {
     bool recompute_scale = false;
     std::optional<double> cubic_a = {};  ///< -0.75 unless given; -0.5 with antialias
     AspectRatio aspect = AspectRatio::stretch;
-    Scales crop_from = {}, crop_to = {};  ///< tf_crop_and_resize: the part of the input; 0 and 1 are its ends (the defaults), others lie outside
+    Scales crop_from = {}, crop_to = {};  ///< tf_crop_and_resize: the part of the input; 0 and 1 are its ends (the
+                                          ///< defaults), others lie outside
     double extrapolation = 0;             ///< tf_crop_and_resize: the value of results that lie outside the input
 };
 

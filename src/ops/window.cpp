@@ -27,8 +27,8 @@ std::int64_t window_positions(const Window& window, std::int64_t axis, std::int6
     return room < 0 ? 0 : room / window.stride[axis] + 1;
 }
 
-std::int64_t pool_positions(std::string_view operation, const Window& w, std::int64_t a, std::int64_t size, bool ceil_mode,
-                       const Tensor& x, const Where& where) {
+std::int64_t pool_positions(std::string_view operation, const Window& w, std::int64_t a, std::int64_t size,
+                            bool ceil_mode, const Tensor& x, const Where& where) {
     const std::int64_t extent = window_extent(w, a, where), most = std::max(w.pad_low[a], w.pad_high[a]);
     if (most >= extent) {
         fail("pool/padding", operation, where, {{"padding", most}, {"axis", a}, {"extent", extent}}, describe(x));

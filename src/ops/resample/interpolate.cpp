@@ -178,9 +178,9 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o, const Where& wh
     r.mode = o.mode;
     r.antialias = o.antialias;
     r.cubic_a = o.cubic_a.value_or(o.antialias ? -0.5 : -0.75);
-    r.coordinates = o.align_corners                      ? Coordinates::align_corners
+    r.coordinates = o.align_corners                    ? Coordinates::align_corners
                     : o.mode == Interpolation::nearest ? Coordinates::asymmetric
-                                                         : Coordinates::half_pixel;
+                                                       : Coordinates::half_pixel;
     r.rounding = NearestRounding::floor;
     return resize_axes(name, x, axes, target, r, {}, {}, where);
 }

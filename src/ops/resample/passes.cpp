@@ -28,7 +28,9 @@ public:
           x_(call.inputs[0]),
           y_(call.outputs[0]),
           fixed_(call.attrs<Attributes>().fixed_point),
-          middle_(fixed_ ? u8 : x_.dtype == f64 ? f64 : f32),
+          middle_(fixed_            ? u8
+                  : x_.dtype == f64 ? f64
+                                    : f32),
           rank_(std::ssize(plan.axes)) {
         const std::int64_t half = (plan.scratch * size_of(middle_) + 127) / 64 * 64;
         const std::int64_t stage = (plan.staging * size_of(x_.dtype) + 127) / 64 * 64;
@@ -72,8 +74,9 @@ public:
             const std::int64_t begin = tile[a] * axis_of(a).tile;
             after[a] = std::min(axis_of(a).out, begin + axis_of(a).tile) - begin;
             const Box to = last ? out : Box{buffers_[p % 2], middle_, dense_strides(after)};
-            run_pass(a, {axis_of(a).table, begin, begin + after[a], low_[a], last ? plan_.divisor : 1,
-                         !axis_of(a).table->divisors.empty()},
+            run_pass(a,
+                     {axis_of(a).table, begin, begin + after[a], low_[a], last ? plan_.divisor : 1,
+                      !axis_of(a).table->divisors.empty()},
                      in, to);
             sizes_ = after;
             in = to;
@@ -87,9 +90,8 @@ private:
     Box staged(const Box& in) {
         Box to{stage_, in.dtype, dense_strides(sizes_)};
         const std::int64_t size = size_of(in.dtype), n = sizes_[rank_ - 1];
-        each_row(rank_ - 1, in, to, [&](const char* from, char* into) {
-            cpu::gather(into, from, in.strides[rank_ - 1], size, n);
-        });
+        each_row(rank_ - 1, in, to,
+                 [&](const char* from, char* into) { cpu::gather(into, from, in.strides[rank_ - 1], size, n); });
         return to;
     }
 
@@ -140,10 +142,7 @@ private:
         }
         each_row(
             axis + 1, in, out,
-            [&](const char* from, char* to) {
-                kernels.rows(pass, from, in.strides[a], to, out.strides[a], run);
-            },
-            a);
+            [&](const char* from, char* to) { kernels.rows(pass, from, in.strides[a], to, out.strides[a], run); }, a);
     }
 
     const Plan& plan_;

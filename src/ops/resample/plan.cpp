@@ -61,7 +61,8 @@ void Plan::join_axes(const graph::Call& call) {
     staged = last.in_step != 1;
 }
 
-/// Multiply-adds of a pass and the moves around it, in vectors: a row's elements lie side by side, a column's are turned.
+/// Multiply-adds of a pass and the moves around it, in vectors: a row's elements lie side by side, a column's are
+/// turned.
 void Plan::order_passes(bool fixed) {
     for (std::size_t i = 0; i < axes.size(); ++i) {
         if (axes[i].table) passes.push_back(i);

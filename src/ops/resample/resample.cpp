@@ -37,12 +37,13 @@ const graph::Implementation list[] = {{.name = "resample_select", .why_not = no_
                                       {.name = "resample_passes", .why_not = no_arithmetic, .run = run_passes},
                                       {.name = "reference", .run = run_reference}};
 
-const graph::Operation operation{.name = "resample",
-                                 .traits = graph::linear,
-                                 .infer = infer,
-                                 .gradient = gradient,
-                                 .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(list); },
-                                 .format = format_of_input};
+const graph::Operation operation{
+    .name = "resample",
+    .traits = graph::linear,
+    .infer = infer,
+    .gradient = gradient,
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(list); },
+    .format = format_of_input};
 
 void gradient(const graph::GradContext& c) {
     Attributes a = c.attrs<Attributes>();
@@ -52,8 +53,8 @@ void gradient(const graph::GradContext& c) {
 
 }  // namespace
 
-Tensor apply_tables(const Tensor& x, const Axes& axes, std::vector<TableRef> tables,
-                    bool fixed_point, const Where& where) {
+Tensor apply_tables(const Tensor& x, const Axes& axes, std::vector<TableRef> tables, bool fixed_point,
+                    const Where& where) {
     Attributes a;
     a.fixed_point = fixed_point;
     for (std::int64_t axis = 0; axis < x.rank(); ++axis) {

@@ -28,8 +28,8 @@ struct Attributes {
 };
 
 /// Applies tables to x; identities are left out.
-Tensor apply_tables(const Tensor& x, const Axes& axes, std::vector<TableRef> tables,
-                    bool fixed_point, const Where& where);
+Tensor apply_tables(const Tensor& x, const Axes& axes, std::vector<TableRef> tables, bool fixed_point,
+                    const Where& where);
 
 /// Throws ValueError [resample/size] unless `size`, for an axis of `inputs` entries, is between 1 and 2^30.
 void check_size(std::string_view name, std::int64_t axis, std::int64_t size, const Tensor& x, const Where& where);

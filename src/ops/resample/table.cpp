@@ -31,7 +31,8 @@ void Table::finish() {
         selects_ = selects_ && to - from == 1 && weight[from] == 1;
         if (from == to) continue;
         const std::int32_t l = index[from], h = index[to - 1];
-        ascending_ = ascending_ && l >= first && h >= last && std::is_sorted(index.begin() + start[i], index.begin() + start[i + 1]);
+        ascending_ = ascending_ && l >= first && h >= last &&
+                     std::is_sorted(index.begin() + start[i], index.begin() + start[i + 1]);
         first = l;
         last = h;
         const auto [low, high] = std::minmax_element(index.begin() + start[i], index.begin() + start[i + 1]);

@@ -1,5 +1,5 @@
-// The table of one axis: output i is the sum of weight[k] * input[index[k]] for k in [start[i], start[i + 1]), divided by
-// `divisor` when there is one for all outputs, or by divisors[i]. Exact zeros are left out, so what they would have
+// The table of one axis: output i is the sum of weight[k] * input[index[k]] for k in [start[i], start[i + 1]), divided
+// by `divisor` when there is one for all outputs, or by divisors[i]. Exact zeros are left out, so what they would have
 // read is never read.
 #pragma once
 
@@ -18,14 +18,14 @@ public:
     std::vector<std::int32_t> start;  ///< outputs + 1
     std::vector<std::int32_t> index;
     std::vector<double> weight;
-    std::vector<float> weight_f32;      ///< the same, rounded
-    std::vector<std::int32_t> fixed;    ///< 22-bit fixed point, for 8-bit images; empty otherwise
-    double divisor = 1;                 ///< of every output
-    std::vector<double> divisors;       ///< of each output; empty: none
-    std::vector<float> divisors_f32;    ///< the same, rounded
-    std::int64_t most_taps = 0;         ///< of one output
-    std::int64_t most_span = 0;         ///< inputs from an output's first to its last
-    bool long_sums = false;             ///< many taps an output, side by side: dot products pay
+    std::vector<float> weight_f32;    ///< the same, rounded
+    std::vector<std::int32_t> fixed;  ///< 22-bit fixed point, for 8-bit images; empty otherwise
+    double divisor = 1;               ///< of every output
+    std::vector<double> divisors;     ///< of each output; empty: none
+    std::vector<float> divisors_f32;  ///< the same, rounded
+    std::int64_t most_taps = 0;       ///< of one output
+    std::int64_t most_span = 0;       ///< inputs from an output's first to its last
+    bool long_sums = false;           ///< many taps an output, side by side: dot products pay
 
     explicit Table(std::int64_t from, std::int64_t to) : inputs(from), outputs(to), start{0} {
         start.reserve(static_cast<std::size_t>(to) + 1);

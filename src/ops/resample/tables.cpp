@@ -100,8 +100,8 @@ void narrow_taps(const AxisRequest& r, double x, Table& t) {
     if (r.exclude_outside || r.mode == Interpolation::lanczos3) normalise(t);
 }
 
-/// Antialias: the filter, widened by 1 / scale, over the inputs within its support (Pillow's window and weights, and its
-/// arithmetic, so that positions on the border of a window fall on the same side).
+/// Antialias: the filter, widened by 1 / scale, over the inputs within its support (Pillow's window and weights, and
+/// its arithmetic, so that positions on the border of a window fall on the same side).
 void wide_taps(const AxisRequest& r, std::int64_t o, double x, Table& t) {
     const bool half_pixel = r.coordinates == Coordinates::half_pixel;
     const double step = r.scale > 0 ? 1 / r.scale : as_double(r.inputs) / as_double(r.outputs);

@@ -181,9 +181,7 @@ void rows(const Pass& p, const void* in, std::int64_t in_step, void* out, std::i
 }
 
 /// Eight vectors of eight numbers: rows become columns.
-template <class V> struct Eight {
-    V v0, v1, v2, v3, v4, v5, v6, v7;
-};
+template <class V> struct Eight { V v0, v1, v2, v3, v4, v5, v6, v7; };
 #if HWY_TARGET != HWY_SCALAR
 template <class W> HWY_INLINE void turn(Eight<Vec<W>>& m) {
     const Tag<W> d;

@@ -11,8 +11,8 @@ namespace calor::ops::resample {
 struct Pass {
     const Table* table = nullptr;
     std::int64_t begin = 0, end = 0, low = 0;
-    double divisor = 1;          ///< of every output of this pass
-    bool divides_each = false;   ///< by the table's own divisors
+    double divisor = 1;         ///< of every output of this pass
+    bool divides_each = false;  ///< by the table's own divisors
 };
 
 /// Rows that columns() takes at once.
