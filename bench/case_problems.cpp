@@ -160,6 +160,33 @@ Problem attention(const json& c) {
     return {[=] { return ca::attention(q, k, v, {.causal = causal}); }, {{"bwd", {q, k, v}}}, flops};
 }
 
+using Scan = ca::Tensor (*)(const ca::Tensor&, std::int64_t);
+Problem scan(const json& c, Scan f) {
+    const ca::Tensor x = leaf(dims(c["x"]), c);
+    const std::int64_t axis = c["axis"];
+    return {[=] { return f(x, axis); }, {{"bwd", {x}}}};
+}
+Problem cumsum(const json& c) {
+    return scan(c, [](const ca::Tensor& x, std::int64_t axis) { return ca::cumsum(x, axis); });
+}
+Problem cumprod(const json& c) {
+    return scan(c, [](const ca::Tensor& x, std::int64_t axis) { return ca::cumprod(x, axis); });
+}
+Problem logcumsumexp(const json& c) {
+    return scan(c, [](const ca::Tensor& x, std::int64_t axis) { return ca::logcumsumexp(x, axis); });
+}
+Problem cummax(const json& c) {
+    return scan(c, [](const ca::Tensor& x, std::int64_t axis) { return ca::cummax(x, axis).values; });
+}
+
+/// x: frames, samples, classes; the loss of logits.
+Problem ctc(const json& c) {
+    const ca::Tensor x = leaf(dims(c["x"]), c);
+    const std::int64_t labels = c["target"];
+    const ca::Tensor targets = ca::randint(1, x.size(2), {x.size(1), labels}).eval();
+    return {[=] { return ca::ctc_loss(x, targets); }, {{"bwd", {x}}}};
+}
+
 const std::map<std::string, Problem (*)(const json&)>& table() {
     static const std::map<std::string, Problem (*)(const json&)> rows{
         {"attention", attention},
@@ -168,8 +195,13 @@ const std::map<std::string, Problem (*)(const json&)>& table() {
         {"chain", chain},
         {"conv", conv},
         {"conv_transpose", conv_transpose},
+        {"ctc", ctc},
+        {"cummax", cummax},
+        {"cumprod", cumprod},
+        {"cumsum", cumsum},
         {"embedding_grad", embedding_grad},
         {"layer_norm", layer_norm},
+        {"logcumsumexp", logcumsumexp},
         {"matmul", matmul},
         {"max_pool", max_pool},
         {"reduce", reduce},

@@ -1,0 +1,121 @@
+// cummax and cummin: values and the latest position that holds them. Several lines are walked side by side, which hides
+// the latency of the comparisons, or follows memory where neighbouring lines lie side by side.
+#include <algorithm>
+
+#include "device/cpu/parallel.h"
+#include "ops/scan/scan.h"
+
+namespace calor::ops::scan {
+namespace {
+
+constexpr std::int64_t most_lines = 64;
+constexpr std::int64_t thread_elements = 8192;
+
+template <class T> auto comparable(const T& value) {
+    if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
+        return static_cast<float>(value);
+    } else {
+        return value;
+    }
+}
+
+/// Whether x takes the place of the extreme so far: as large, or NaN.
+template <bool Largest, class C> bool replaces(C x, C best) {
+    if constexpr (std::is_floating_point_v<C>) {
+        if (x != x) return true;
+        if (best != best) return false;
+    }
+    return Largest ? x >= best : x <= best;
+}
+
+/// `count` lines side by side, from their first elements in the order of travel.
+template <class T, bool Largest>
+void walk(const Attributes& a, const View& x, const View& values, const View& indices, std::int64_t first,
+          std::int64_t count) {
+    const std::int64_t n = x.size(a.axis);
+    const T* from[most_lines];
+    T* to[most_lines];
+    std::int64_t *places[most_lines], at[most_lines] = {};
+    T best[most_lines] = {};
+    const LineOffsets x_at(x, a.axis), value_at(values, a.axis), index_at(indices, a.axis);
+    for (std::int64_t j = 0; j < count; ++j) {
+        from[j] = x.as<T>() + x_at(first + j);
+        to[j] = values.as<T>() + value_at(first + j);
+        places[j] = indices.as<std::int64_t>() + index_at(first + j);
+    }
+    for (std::int64_t k = 0; k < n; ++k) {
+        const std::int64_t i = a.reverse ? n - 1 - k : k;
+        const std::int64_t source = i * x.stride(a.axis), target = i * values.stride(a.axis),
+                           place = i * indices.stride(a.axis);
+        for (std::int64_t j = 0; j < count; ++j) {
+            const T own = from[j][source];
+            const bool taken = k == 0 || replaces<Largest>(comparable(own), comparable(best[j]));
+            best[j] = taken ? own : best[j];
+            at[j] = taken ? i : at[j];
+            to[j][target] = best[j];
+            places[j][place] = at[j];
+        }
+    }
+}
+
+template <class T, bool Largest> void extremes(const graph::Call& c) {
+    const auto& a = c.attrs<Attributes>();
+    const View& x = c.inputs[0];
+    const std::int64_t n = x.size(a.axis), lines = x.count() == 0 ? 0 : x.count() / n;
+    const std::int64_t side_by_side = x.stride(a.axis) == 1 || x.stride(a.axis) == -1 ? 8 : most_lines;
+    const std::int64_t groups = (lines + side_by_side - 1) / side_by_side;
+    const std::int64_t grain = std::max<std::int64_t>(1, thread_elements / std::max<std::int64_t>(1, n * side_by_side));
+    cpu::parallel_for(groups, grain, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t g = begin; g < end; ++g) {
+            const std::int64_t first = g * side_by_side;
+            walk<T, Largest>(a, x, c.outputs[0], c.outputs[1], first, std::min(side_by_side, lines - first));
+        }
+    });
+}
+
+template <class T, bool Largest> void reference(const graph::Call& c) {
+    const auto& a = c.attrs<Attributes>();
+    const View &x = c.inputs[0], &values = c.outputs[0], &indices = c.outputs[1];
+    const std::int64_t n = x.size(a.axis), lines = x.count() == 0 ? 0 : x.count() / n;
+    for (std::int64_t line = 0; line < lines; ++line) {
+        const T* from = x.as<T>() + LineOffsets(x, a.axis)(line);
+        std::int64_t best = a.reverse ? n - 1 : 0;
+        for (std::int64_t k = 0; k < n; ++k) {
+            const std::int64_t i = a.reverse ? n - 1 - k : k, step = x.stride(a.axis);
+            if (replaces<Largest>(comparable(from[i * step]), comparable(from[best * step]))) best = i;
+            values.as<T>()[LineOffsets(values, a.axis)(line) + i * values.stride(a.axis)] = from[best * step];
+            indices.as<std::int64_t>()[LineOffsets(indices, a.axis)(line) + i * indices.stride(a.axis)] = best;
+        }
+    }
+}
+
+template <class T> void run(const graph::Call& c, bool largest, bool plain) {
+    if (plain) return largest ? reference<T, true>(c) : reference<T, false>(c);
+    return largest ? extremes<T, true>(c) : extremes<T, false>(c);
+}
+
+void dispatch(const graph::Call& c, bool largest, bool plain) {
+    switch (c.inputs[0].dtype) {
+        case f64: return run<double>(c, largest, plain);
+        case f32: return run<float>(c, largest, plain);
+        case f16: return run<float16>(c, largest, plain);
+        case bf16: return run<bfloat16>(c, largest, plain);
+        case i64: return run<std::int64_t>(c, largest, plain);
+        case i32: return run<std::int32_t>(c, largest, plain);
+        case i16: return run<std::int16_t>(c, largest, plain);
+        case i8: return run<std::int8_t>(c, largest, plain);
+        case u64: return run<std::uint64_t>(c, largest, plain);
+        case u32: return run<std::uint32_t>(c, largest, plain);
+        case u16: return run<std::uint16_t>(c, largest, plain);
+        case u8:
+        case boolean: return run<std::uint8_t>(c, largest, plain);
+    }
+    fail_internal("a running extreme of an unknown dtype");
+}
+
+}  // namespace
+
+void run_extremes(const graph::Call& c, bool largest) { dispatch(c, largest, false); }
+void run_extremes_reference(const graph::Call& c, bool largest) { dispatch(c, largest, true); }
+
+}  // namespace calor::ops::scan
