@@ -57,9 +57,19 @@ bool consecutive(const std::int64_t* offsets, std::int64_t n) {
     return true;
 }
 
+/// n neighbours, widened if need be.
+template <class T, class S> HWY_INLINE void copy_run(const S* from, T* to, std::int64_t n) {
+    if constexpr (std::is_same_v<S, T>) {
+        std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(T));
+    } else {
+        CALOR_VECTORIZE
+        for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<T>(from[i]);
+    }
+}
+
 /// out[panel][p][lane] = data[outer[panel * width + lane] + inner[p]], zeros past the end.
-template <class T, std::int64_t width>
-void pack(const T* data, const std::int64_t* outer, std::int64_t outers, const std::int64_t* inner, std::int64_t inners,
+template <class T, std::int64_t width, class S>
+void pack(const S* data, const std::int64_t* outer, std::int64_t outers, const std::int64_t* inner, std::int64_t inners,
           T* out) {
     const bool inner_dense = consecutive(inner, inners);
     for (std::int64_t first = 0; first < outers; first += width, out += width * inners) {
@@ -67,18 +77,16 @@ void pack(const T* data, const std::int64_t* outer, std::int64_t outers, const s
         const std::int64_t* at = outer + first;
         if (lanes < width) std::memset(out, 0, static_cast<std::size_t>(width * inners) * sizeof(T));
         if (lanes == width && consecutive(at, width)) {
-            for (std::int64_t p = 0; p < inners; ++p) {
-                std::memcpy(out + p * width, data + at[0] + inner[p], static_cast<std::size_t>(width) * sizeof(T));
-            }
+            for (std::int64_t p = 0; p < inners; ++p) copy_run(data + at[0] + inner[p], out + p * width, width);
         } else if (inner_dense) {
             for (std::int64_t l = 0; l < lanes; ++l) {
-                const T* from = data + at[l] + inner[0];
-                for (std::int64_t p = 0; p < inners; ++p) out[p * width + l] = from[p];
+                const S* from = data + at[l] + inner[0];
+                for (std::int64_t p = 0; p < inners; ++p) out[p * width + l] = static_cast<T>(from[p]);
             }
         } else {
             for (std::int64_t p = 0; p < inners; ++p) {
-                const T* from = data + inner[p];
-                for (std::int64_t l = 0; l < lanes; ++l) out[p * width + l] = from[at[l]];
+                const S* from = data + inner[p];
+                for (std::int64_t l = 0; l < lanes; ++l) out[p * width + l] = static_cast<T>(from[at[l]]);
             }
         }
     }
@@ -147,12 +155,22 @@ void multiply_integers(const T* a, const T* b, std::int64_t inners, T* tile, std
 template <class T> void compute(const Gemm<T>& g, const Task<T>& t) {
     constexpr std::int64_t width = micro_columns<T>();
     const std::int64_t pitch = (t.columns + width - 1) / width * width;
-    const T* a = g.a + (g.a_batch ? g.a_batch[t.batch] : 0);
-    const T* b = g.b + (g.b_batch ? g.b_batch[t.batch] : 0);
+    const std::int64_t a_start = g.a_batch ? g.a_batch[t.batch] : 0, b_start = g.b_batch ? g.b_batch[t.batch] : 0;
+    const auto pack_a = [&](const auto* a, std::int64_t first, std::int64_t inners) {
+        pack<T, micro_rows>(a + a_start, g.a_row + t.row, t.rows, g.a_inner + first, inners, t.panels_a);
+    };
+    const auto pack_b = [&](const auto* b, std::int64_t first, std::int64_t inners) {
+        pack<T, width>(b + b_start, g.b_column + t.column, t.columns, g.b_inner + first, inners, t.panels_b);
+    };
     for (std::int64_t p = 0; p < t.inners; p += inner_block) {
         const std::int64_t inners = std::min(inner_block, t.inners - p), first = t.inner + p;
-        pack<T, micro_rows>(a, g.a_row + t.row, t.rows, g.a_inner + first, inners, t.panels_a);
-        pack<T, width>(b, g.b_column + t.column, t.columns, g.b_inner + first, inners, t.panels_b);
+        if constexpr (std::is_same_v<T, float>) {
+            g.a_bf16 ? pack_a(g.a_bf16, first, inners) : pack_a(g.a, first, inners);
+            g.b_bf16 ? pack_b(g.b_bf16, first, inners) : pack_b(g.b, first, inners);
+        } else {
+            pack_a(g.a, first, inners);
+            pack_b(g.b, first, inners);
+        }
         for (std::int64_t j = 0; j < t.columns; j += width) {
             for (std::int64_t i = 0; i < t.rows; i += micro_rows) {
                 const T *pa = t.panels_a + i * inners, *pb = t.panels_b + j * inners;

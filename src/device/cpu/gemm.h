@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "calor/dtype.h"
+
 namespace calor::cpu {
 
 /// Products of one shape. Tables are in elements. Products are numbered: number g starts at a + a_batch[g] and so on.
@@ -16,6 +18,7 @@ namespace calor::cpu {
 template <class T> struct Gemm {
     std::int64_t m = 0, n = 0, k = 0, batch = 1;
     const T *a = nullptr, *b = nullptr;
+    const bfloat16 *a_bf16 = nullptr, *b_bf16 = nullptr;  ///< in place of a and b, for T = float
     T* c = nullptr;
     const std::int64_t *a_row = nullptr, *a_inner = nullptr, *b_inner = nullptr, *b_column = nullptr;
     const std::int64_t *c_row = nullptr, *c_column = nullptr;

@@ -152,6 +152,9 @@ Specs infer_weight_grad(const InferContext& c) {
 
 template <Role role> std::span<const graph::Implementation> implementations(DeviceKind) {
     static const graph::Implementation list[] = {
+        {.name = "implicit_gemm",
+         .why_not = [](const Call& c) { return gemm_first_why_not(role, c); },
+         .run = [](const Call& c) { run_gemm(role, c); }},
         {.name = "planar",
          .why_not = [](const Call& c) { return planar_why_not(role, c); },
          .run = [](const Call& c) { run_planar(role, c); }},

@@ -41,6 +41,7 @@ void input_grad_gradient(const graph::GradContext& c);
 void weight_grad_gradient(const graph::GradContext& c);
 
 // Implementations. `direct_first` and `planar` refuse where others are expected to be faster.
+const char* gemm_first_why_not(Role role, const graph::Call& call);
 const char* direct_first_why_not(Role role, const graph::Call& call);
 const char* direct_why_not(Role role, const graph::Call& call);
 void run_direct(Role role, const graph::Call& call);

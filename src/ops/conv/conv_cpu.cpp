@@ -21,6 +21,7 @@ bool takes(const graph::Call& call) {
     const DType dtype = call.outputs[0].dtype;
     return dtype == f32 || is_half(dtype);
 }
+constexpr const char* elsewhere = "others are expected to be faster";
 constexpr const char* other_dtypes = "dtypes other than f32, bf16 and f16";
 
 bool in_one_piece(const Problem& p) { return numel(p.x.shape) + numel(p.y.shape) <= piece_elements; }
@@ -106,6 +107,15 @@ std::int64_t phase_count(const Problem& p) {
     return count;
 }
 
+/// Kernel = stride and no padding: every entry belongs to one window (patch embedding, and its transpose).
+bool is_tiled(const Problem& p) {
+    const cpu::ConvSettings& s = p.settings;
+    bool tiled = s.groups == 1;
+    for (std::int64_t a = 0; a < p.axes(); ++a)
+        tiled = tiled && p.w.size(a + 2) == s.stride[a] && s.dilation[a] == 1 && s.pad_low[a] == 0 && s.pad_high[a] <= 0;
+    return tiled && numel(p.w.shape) > p.w.size(0) * p.w.size(1);
+}
+
 const char* direct_refusal(const Problem& p) {
     if (p.role == Role::input_grad && phase_count(p) > 1024) return "strides so large that most phases have no tap";
     const MaybeView bias(p.bias);
@@ -128,7 +138,10 @@ const char* direct_why_not(Role role, const graph::Call& call) { return refusal(
 const char* direct_first_why_not(Role role, const graph::Call& call) {
     return refusal(role, call, [](const Problem& p) {
         if (const char* reason = direct_refusal(p)) return reason;
-        const bool preferred = cpu::direct::is_preferred(p.role, p.x.view(), p.w.view(), p.y.view(), p.settings);
+        const bool whole_vectors = p.w.size(0) % 8 == 0 && p.w.size(1) % 8 == 0;
+        const bool preferred =
+            (is_tiled(p) && whole_vectors) ||
+            cpu::direct::is_preferred(p.role, p.x.view(), p.w.view(), p.y.view(), p.settings);
         return preferred ? nullptr : "oneDNN is expected to be faster";
     });
 }
@@ -143,6 +156,11 @@ void run_direct(Role role, const graph::Call& call) {
     });
 }
 
+const char* gemm_first_why_not(Role role, const graph::Call& call) {
+    if (role != Role::weight_grad) return elsewhere;
+    return refusal(role, call, [](const Problem& p) { return is_tiled(p) ? nullptr : elsewhere; });
+}
+
 const char* planar_why_not(Role role, const graph::Call& call) {
     return refusal(role, call, [](const Problem& p) {
         if (p.role == Role::input_grad && p.bias) return "a bias on the input gradient";
@@ -150,7 +168,7 @@ const char* planar_why_not(Role role, const graph::Call& call) {
         const MaybeView bias(p.bias);
         if (const char* reason = cpu::planar::why_not(p.role, x, w, bias.get(), y, p.settings)) return reason;
         const bool preferred = cpu::planar::is_preferred(p.role, x, w, y, p.settings);
-        return preferred ? nullptr : "others are expected to be faster";
+        return preferred ? nullptr : elsewhere;
     });
 }
 

@@ -94,6 +94,8 @@ struct Reach {
     }
 };
 
+Reach none(std::int64_t axes) { return {Dims(axes, 0), Dims(axes, 0)}; }
+
 Reach reach_of(const std::vector<Phase>& all, const Array& source) {
     const std::int64_t n = source.shape.rank() - 2;
     Reach reach{Dims(n, 0), Dims(n, 0)};
@@ -110,43 +112,59 @@ Reach reach_of(const std::vector<Phase>& all, const Array& source) {
     return reach;
 }
 
-template <class T> void clear(T* data, std::int64_t count) {
-    cpu::parallel_for(count, 1 << 16, [&](std::int64_t begin, std::int64_t end) {
-        std::memset(data + begin, 0, static_cast<std::size_t>(end - begin) * sizeof(T));
+void clear(void* data, std::int64_t bytes) {
+    cpu::parallel_for(bytes, 1 << 18, [&](std::int64_t begin, std::int64_t end) {
+        std::memset(static_cast<std::byte*>(data) + begin, 0, static_cast<std::size_t>(end - begin));
     });
 }
 
-/// The source data, wide, with zeros as far as `reach`.
+/// What a product reads: wide numbers, or bf16 that packing widens.
+template <class T> struct Source {
+    const T* wide = nullptr;
+    const bfloat16* half = nullptr;
+};
+template <class T> Source<T> source_of(const void* data, DType dtype) {
+    if (dtype == bf16) return {nullptr, static_cast<const bfloat16*>(data)};
+    return {static_cast<const T*>(data), nullptr};
+}
+/// The dtype that an operand is read in.
+DType read_type(DType dtype) {
+    if (dtype == bf16) return bf16;
+    const DType wide = wide_type(dtype);
+    return size_of(wide) == size_of(dtype) ? dtype : wide;
+}
+
+/// The source data as it is read, with zeros as far as `reach`.
 template <class T> class PaddedSource {
 public:
     PaddedSource(const graph::Call& call, const Array& source, const Reach& reach)
-        : strides_(source.strides), data_(source.view().as<const T>()) {
-        const DType wide = wide_type(source.dtype);
-        const bool is_wide = size_of(wide) == size_of(source.dtype);
-        if ((is_wide && reach.none()) || numel(source.shape) == 0) return;
+        : strides_(source.strides), data_(source_of<T>(source.data, source.dtype)) {
+        const DType type = read_type(source.dtype);
+        if ((type == source.dtype && reach.none()) || numel(source.shape) == 0) return;
         Shape padded = source.shape;
         for (std::int64_t a = 2; a < padded.rank(); ++a) {
             padded[a] =
                 checked_add(padded[a], checked_add(reach.low[a - 2], reach.high[a - 2], call.where), call.where);
         }
-        const std::int64_t elements = numel(padded, call.where);
-        copy_ = graph::scratch(call, checked_bytes(padded, wide, call.where));
-        if (!reach.none()) clear(static_cast<T*>(copy_->data), elements);
+        const std::int64_t bytes = checked_bytes(padded, type, call.where);
+        copy_ = graph::scratch(call, bytes);
+        if (!reach.none()) clear(copy_->data, bytes);
         strides_ = contiguous_strides(padded);
-        T* inside = static_cast<T*>(copy_->data);
+        std::int64_t inside = 0;
         for (std::int64_t a = 2; a < padded.rank(); ++a) inside += reach.low[a - 2] * strides_[a];
-        convert_view(source.view(), {inside, is_wide ? source.dtype : wide, &source.shape, &strides_});
-        data_ = inside;
+        void* const start = static_cast<std::byte*>(copy_->data) + inside * size_of(type);
+        convert_view(source.view(), {start, type, &source.shape, &strides_});
+        data_ = source_of<T>(start, type);
     }
     PaddedSource(const PaddedSource&) = delete;
     PaddedSource& operator=(const PaddedSource&) = delete;
-    const T* data() const { return data_; }
+    Source<T> data() const { return data_; }
     std::int64_t stride(std::int64_t axis) const { return strides_[axis]; }
 
 private:
     Ref<Storage> copy_;
     Strides strides_;
-    const T* data_;
+    Source<T> data_;
 };
 
 Offsets steps(std::int64_t count, std::int64_t stride) {
@@ -169,11 +187,14 @@ void extend(Offsets& offsets, const Offsets& coordinates, std::int64_t stride) {
 struct Tables {
     Offsets a_row, a_inner, b_inner, b_column, c_row, c_column, a_batch, b_batch, c_batch;
 
-    template <class T> void multiply(const T* a, const T* b, T* c, const T* row_bias, bool accumulate) const {
+    template <class T>
+    void multiply(Source<T> a, Source<T> b, T* c, const T* row_bias, bool accumulate) const {
         cpu::Gemm<T> g{
             .m = std::ssize(c_row), .n = std::ssize(c_column), .k = std::ssize(a_inner), .batch = std::ssize(c_batch)};
-        g.a = a;
-        g.b = b;
+        g.a = a.wide;
+        g.a_bf16 = a.half;
+        g.b = b.wide;
+        g.b_bf16 = b.half;
         g.c = c;
         g.a_row = a_row.data();
         g.a_inner = a_inner.data();
@@ -222,8 +243,9 @@ public:
     void run() {
         const WidenedVector bias(call, whole.role != Role::weight_grad && whole.bias ? &call.inputs[2] : nullptr);
         if (whole.role == Role::weight_grad) return run_weight();
-        const View given = whole.w.view();
-        const Widened w(call, given);
+        const Array given = whole.w;
+        const View view = given.view();
+        const Widened w(call, view, read_type(given.dtype) == given.dtype ? given.dtype : wide_type(given.dtype));
         whole.w = Array(w.view());
         for_pieces(simplified(whole), piece_elements / 2, [&](const Problem& p) { dense(p, bias.data<T>()); });
     }
@@ -274,7 +296,7 @@ private:
         t.a_batch = steps(groups, out * w.stride(0));
         t.b_batch = steps(groups, inner * source.stride(1));
         t.c_batch = steps(groups, rows * result.stride(1));
-        t.multiply(w.view().as<const T>(), source.data(), wide.data(), bias, false);
+        t.multiply(source_of<T>(w.data, w.dtype), source.data(), wide.data(), bias, false);
     }
 
     void run_weight() {
@@ -294,10 +316,7 @@ private:
     void add_weight(const Problem& p, bool first) const {
         bool complete = true;
         const Phase phase = phases(p, complete)[0];
-        const PaddedSource<T> x(call, p.x, reach_of({phase}, p.x));
-        const View given = p.y.view();
-        const Widened gy(call, given);
-        const View& y = gy.view();
+        const PaddedSource<T> x(call, p.x, reach_of({phase}, p.x)), y(call, p.y, none(p.axes()));
         const std::int64_t groups = p.settings.groups, in = p.w.size(1), out = p.w.size(0) / groups;
         Tables t;
         t.a_row = steps(out, y.stride(1));
@@ -316,7 +335,7 @@ private:
         t.a_batch = steps(groups, out * y.stride(1));
         t.b_batch = steps(groups, in * x.stride(1));
         t.c_batch = steps(groups, out * p.w.stride(0));
-        t.multiply(y.as<const T>(), x.data(), p.w.view().as<T>(), static_cast<const T*>(nullptr), !first);
+        t.multiply(y.data(), x.data(), p.w.view().as<T>(), static_cast<const T*>(nullptr), !first);
     }
 
     /// Sums of gy over batch and positions, a row of the innermost axis at a time.
