@@ -309,6 +309,47 @@ TEST(ConvSame, DilationAndEvenKernels) {
               (std::vector<double>{3, 5, 7, 3, 5}));
 }
 
+TEST(ConvPaddingModes, AreAPadBefore) {
+    using ca::PadMode;
+    const Tensor x = ca::tensor({{{1.f, 2.f, 3.f, 4.f}}}), w = ca::tensor({{{1.f, 10.f, 100.f}}});
+    const auto result = [&](PadMode mode) { return values(ca::conv(x, w, {.padding = 1, .padding_mode = mode})); };
+    EXPECT_EQ(result(PadMode::constant), (std::vector<double>{210, 321, 432, 43}));
+    EXPECT_EQ(result(PadMode::reflect), (std::vector<double>{212, 321, 432, 343}));
+    EXPECT_EQ(result(PadMode::replicate), (std::vector<double>{211, 321, 432, 443}));
+    EXPECT_EQ(result(PadMode::circular), (std::vector<double>{214, 321, 432, 143}));
+    EXPECT_EQ(result(PadMode::symmetric), (std::vector<double>{211, 321, 432, 443}));
+    const ca::nn::Conv layer{{.in = 1, .out = 1, .kernel = {3}, .padding = 1, .padding_mode = PadMode::circular}};
+    EXPECT_EQ(layer(x).shape(), (Shape{1, 1, 4}));
+}
+
+TEST(ConvPaddingModes, HaveEveryRoleAndGradient) {
+    using ca::PadMode;
+    for (std::uint32_t seed = 0; seed < 32; ++seed) {
+        const Problem p = random_problem(1 + seed % 4, seed + 6000);
+        ca::ConvOptions o = p.options();
+        const PadMode modes[] = {PadMode::reflect, PadMode::replicate, PadMode::circular, PadMode::symmetric};
+        o.padding_mode = modes[seed / 4 % 4];
+        const Tensor x = random_tensor(p.x, seed), w = random_tensor(p.w, seed + 1),
+                     b = random_tensor({p.w[0]}, seed + 2), gy = random_tensor(p.y, seed + 3);
+        const double y = dot({ca::conv(x, w, o)}, {gy});
+        EXPECT_NEAR(y, dot({ca::conv_input_grad(gy, w, p.sizes(), o)}, {x}), 1e-10) << seed;
+        EXPECT_NEAR(y, dot({ca::conv_weight_grad(x, gy, p.kernel(), o)}, {w}), 1e-10) << seed;
+        if (seed % 2) continue;
+        expect_gradients(
+            [&](const std::vector<Tensor>& t) { return std::vector<Tensor>{ca::conv(t[0], t[1], t[2], o)}; },
+            {x, w, b});
+        expect_gradients(
+            [&](const std::vector<Tensor>& t) {
+                return std::vector<Tensor>{ca::conv_input_grad(t[0], t[1], p.sizes(), o)};
+            },
+            {gy, w});
+    }
+    expect_error("shape/mismatch", [] {
+        ca::conv_input_grad(ca::ones({1, 1, 5}), ca::ones({1, 1, 3}), {4},
+                            {.padding = 1, .padding_mode = PadMode::reflect});
+    });
+}
+
 /// One number seen everywhere; few bytes behind it.
 Tensor everywhere(const Shape& shape, DType dtype) {
     return ca::expand(ca::ones(Shape(shape.rank(), 1), dtype), shape);

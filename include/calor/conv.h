@@ -9,20 +9,25 @@
 // f16 and bf16 accumulate in f32, integers wrap in their own dtype. 8-bit integers of either sign, in any mixture, give
 // i32 (and take an i32 bias), exactly: nothing saturates, nothing goes through floats.
 //
+// Padding puts zeros around the input, or by its mode entries of the input itself (pad() says which): reflect,
+// symmetric, replicate, circular. Those modes copy the padded input.
+//
 // Memory beside operands and results is bounded: large problems run in pieces of about 8 million elements of x and y,
 // and copies exist for one piece at a time (up to 100 MB), besides copies of the weight.
 #pragma once
 
 #include "calor/tensor.h"
+#include "calor/view.h"
 #include "calor/window.h"
 
 namespace calor {
 
 struct ConvOptions {
-    PerAxis stride = {};         ///< 1 or larger; 1 unless given
-    WindowPadding padding = {};  ///< zeros around the input; none unless given
-    PerAxis dilation = {};       ///< distance of neighbouring taps, 1 or larger; 1 unless given
-    std::int64_t groups = 1;     ///< channels are split in so many parts that do not mix; C and O are multiples of it
+    PerAxis stride = {};                       ///< 1 or larger; 1 unless given
+    WindowPadding padding = {};                ///< around the input; none unless given
+    PadMode padding_mode = PadMode::constant;  ///< what is put there: zeros (constant), or entries of the input
+    PerAxis dilation = {};                     ///< distance of neighbouring taps, 1 or larger; 1 unless given
+    std::int64_t groups = 1;  ///< channels are split in so many parts that do not mix; C and O are multiples of it
 };
 
 /// Throws ShapeError [conv/rank], [conv/channels], [conv/kernel-too-large], [conv/empty], [conv/bias], ValueError

@@ -51,7 +51,11 @@ Shape weight_shape(std::int64_t first, std::int64_t second, const Dims& kernel) 
 }  // namespace
 
 Conv::Conv(const Options& o, const Where& where)
-    : options_{.stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups} {
+    : options_{.stride = o.stride,
+               .padding = o.padding,
+               .padding_mode = o.padding_mode,
+               .dilation = o.dilation,
+               .groups = o.groups} {
     const Geometry g = check_geometry("Conv", o.in, o.out, o.groups, o.kernel, o.stride, o.dilation, o.axes, where);
     const std::int64_t fan = checked_multiply(o.in / o.groups, g.elements, where);
     weight = default_parameter(weight_shape(o.out, o.in / o.groups, g.kernel), fan, o.dtype, where);

@@ -15,7 +15,8 @@ public:
         PerAxis kernel = {};         ///< {3, 3} for two spatial axes; one number for all axes needs `axes`
         PerAxis stride = {};         ///< 1 unless given
         WindowPadding padding = {};  ///< none unless given; calor::same and calor::valid
-        PerAxis dilation = {};       ///< 1 unless given
+        PadMode padding_mode = PadMode::constant;  ///< what is put there; zeros unless given
+        PerAxis dilation = {};                     ///< 1 unless given
         std::int64_t groups = 1;
         bool bias = true;
         std::int64_t axes = 0;  ///< number of spatial axes; 0: as many as kernel has entries

@@ -112,7 +112,8 @@ bool is_tiled(const Problem& p) {
     const cpu::ConvSettings& s = p.settings;
     bool tiled = s.groups == 1;
     for (std::int64_t a = 0; a < p.axes(); ++a)
-        tiled = tiled && p.w.size(a + 2) == s.stride[a] && s.dilation[a] == 1 && s.pad_low[a] == 0 && s.pad_high[a] <= 0;
+        tiled =
+            tiled && p.w.size(a + 2) == s.stride[a] && s.dilation[a] == 1 && s.pad_low[a] == 0 && s.pad_high[a] <= 0;
     return tiled && numel(p.w.shape) > p.w.size(0) * p.w.size(1);
 }
 
@@ -139,9 +140,8 @@ const char* direct_first_why_not(Role role, const graph::Call& call) {
     return refusal(role, call, [](const Problem& p) {
         if (const char* reason = direct_refusal(p)) return reason;
         const bool whole_vectors = p.w.size(0) % 8 == 0 && p.w.size(1) % 8 == 0;
-        const bool preferred =
-            (is_tiled(p) && whole_vectors) ||
-            cpu::direct::is_preferred(p.role, p.x.view(), p.w.view(), p.y.view(), p.settings);
+        const bool preferred = (is_tiled(p) && whole_vectors) ||
+                               cpu::direct::is_preferred(p.role, p.x.view(), p.w.view(), p.y.view(), p.settings);
         return preferred ? nullptr : "oneDNN is expected to be faster";
     });
 }

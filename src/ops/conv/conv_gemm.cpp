@@ -187,8 +187,7 @@ void extend(Offsets& offsets, const Offsets& coordinates, std::int64_t stride) {
 struct Tables {
     Offsets a_row, a_inner, b_inner, b_column, c_row, c_column, a_batch, b_batch, c_batch;
 
-    template <class T>
-    void multiply(Source<T> a, Source<T> b, T* c, const T* row_bias, bool accumulate) const {
+    template <class T> void multiply(Source<T> a, Source<T> b, T* c, const T* row_bias, bool accumulate) const {
         cpu::Gemm<T> g{
             .m = std::ssize(c_row), .n = std::ssize(c_column), .k = std::ssize(a_inner), .batch = std::ssize(c_batch)};
         g.a = a.wide;

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "calor/conv.h"
+#include "calor/creation.h"
+#include "graph/node.h"
 #include "ops/conv/conv.h"
 
 namespace calor::ops::conv {
@@ -49,6 +51,45 @@ void check_ranks(std::string_view operation, const Tensor& x, const Tensor& w, c
 Attributes resolve(std::string_view operation, const Dims& kernel, const Dims& sizes, const ConvOptions& o,
                    const Where& where) {
     return {resolve_window(operation, kernel, {o.stride, o.dilation, o.padding}, sizes, where), o.groups, sizes, false};
+}
+
+/// Padding with entries of the input: the input is padded first, and the convolution then has no padding.
+bool has_border(const Attributes& a, PadMode mode) {
+    const auto some = [](const Dims& list) {
+        return std::any_of(list.begin(), list.end(), [](auto p) { return p > 0; });
+    };
+    return mode != PadMode::constant && (some(a.window.pad_low) || some(a.window.pad_high));
+}
+
+std::vector<Padding> border_of(const Attributes& a) {
+    std::vector<Padding> border;
+    for (std::int64_t i = 0; i < a.window.rank(); ++i) border.push_back({a.window.pad_low[i], a.window.pad_high[i]});
+    return border;
+}
+
+/// The attributes of the convolution of the padded input.
+Attributes inside_border(Attributes a, const Where& where) {
+    for (std::int64_t i = 0; i < a.window.rank(); ++i) {
+        a.sizes[i] = checked_add(a.sizes[i], checked_add(a.window.pad_low[i], a.window.pad_high[i], where), where);
+        a.window.pad_low[i] = a.window.pad_high[i] = 0;
+    }
+    return a;
+}
+
+/// The adjoint of padding: every entry of a [N, C, sizes...] gets the sum of the gradients of its copies. The gradient
+/// rule of pad() records it; the zeros that it is asked about are never computed.
+Tensor fold_border(const Tensor& g, const Dims& sizes, const std::vector<Padding>& border, PadMode mode,
+                   const Where& where) {
+    Shape shape{g.shape()[0], g.shape()[1]};
+    for (const std::int64_t s : sizes) shape.push_back(s);
+    const Tensor padded = pad(expand(zeros(Shape(shape.rank(), 1), g.dtype(), where), shape, where), border, mode, where);
+    const graph::Node& node = *padded.node();
+    Tensor folded;
+    const bool needed = true;
+    const graph::GradContext context{node.attributes, node.inputs,  {&padded, 1}, {&g, 1},
+                                     {&needed, 1},    {&folded, 1}, where};
+    node.operation->gradient(context);
+    return folded;
 }
 
 void check_count(std::string_view operation, std::string_view option, const Dims& list, std::int64_t expected,
@@ -133,7 +174,9 @@ Tensor conv(const Tensor& x, const Tensor& weight, const ConvOptions& options, c
 
 Tensor conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options, const Where& where) {
     check_ranks("conv", x, weight, where);
-    return forward(x, weight, bias, resolve("conv", spatial_of(weight), spatial_of(x), options, where), where);
+    const Attributes a = resolve("conv", spatial_of(weight), spatial_of(x), options, where);
+    if (!has_border(a, options.padding_mode)) return forward(x, weight, bias, a, where);
+    return forward(pad(x, border_of(a), options.padding_mode, where), weight, bias, inside_border(a, where), where);
 }
 
 Tensor conv_input_grad(const Tensor& gy, const Tensor& weight, const Dims& sizes, const ConvOptions& options,
@@ -141,7 +184,11 @@ Tensor conv_input_grad(const Tensor& gy, const Tensor& weight, const Dims& sizes
     constexpr std::string_view name = "conv_input_grad";
     check_ranks(name, gy, weight, where);
     check_count(name, "sizes", sizes, weight.rank() - 2, where);
-    return input_grad(gy, weight, resolve(name, spatial_of(weight), sizes, options, where), where);
+    const Attributes a = resolve(name, spatial_of(weight), sizes, options, where);
+    if (!has_border(a, options.padding_mode)) return input_grad(gy, weight, a, where);
+    for (std::int64_t i = 0; i < sizes.rank(); ++i) check_not_empty(name, "input", sizes, i, where);
+    const Tensor gx = input_grad(gy, weight, inside_border(a, where), where);
+    return fold_border(gx, sizes, border_of(a), options.padding_mode, where);
 }
 
 Tensor conv_weight_grad(const Tensor& x, const Tensor& gy, const Dims& kernel, const ConvOptions& options,
@@ -159,7 +206,10 @@ Tensor conv_weight_grad(const Tensor& x, const Tensor& gy, const Dims& kernel, c
              describe_two("input", x, "output gradient", gy));
     }
     check_count(name, "kernel", kernel, x.rank() - 2, where);
-    return weight_grad(x, gy, resolve(name, kernel, spatial_of(x), options, where), false, where);
+    const Attributes a = resolve(name, kernel, spatial_of(x), options, where);
+    if (!has_border(a, options.padding_mode)) return weight_grad(x, gy, a, false, where);
+    const Tensor padded = pad(x, border_of(a), options.padding_mode, where);
+    return weight_grad(padded, gy, inside_border(a, where), false, where);
 }
 
 Tensor conv_transpose(const Tensor& x, const Tensor& weight, const ConvTransposeOptions& options, const Where& where) {
