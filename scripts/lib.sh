@@ -12,7 +12,7 @@ export CCACHE_NOHASHDIR=1
 # shellcheck disable=SC2034  # the scripts use them
 build_packages=(
     g++ cmake ninja-build ccache pkg-config
-    libdnnl-dev libhwy-dev libfmt-dev zlib1g-dev nlohmann-json3-dev libcli11-dev libstb-dev libdlpack-dev
+    libdnnl-dev libhwy-dev libfmt-dev zlib1g-dev nlohmann-json3-dev libcli11-dev libstb-dev libdlpack-dev libnifti2-dev
 )
 # shellcheck disable=SC2034
 test_packages=(libgtest-dev libbenchmark-dev)
