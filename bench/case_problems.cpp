@@ -85,6 +85,45 @@ Problem avg_pool(const json& c) {
     return {[=] { return ca::avg_pool(x, options); }, {{"bwd", {x}}}};
 }
 
+Problem interpolate(const json& c) {
+    static const std::map<std::string, ca::Interpolation> modes{
+        {"nearest", ca::Interpolation::nearest},  {"nearest-exact", ca::Interpolation::nearest_exact},
+        {"linear", ca::Interpolation::linear},    {"bilinear", ca::Interpolation::linear},
+        {"trilinear", ca::Interpolation::linear}, {"bicubic", ca::Interpolation::cubic},
+        {"lanczos", ca::Interpolation::lanczos3}, {"area", ca::Interpolation::area},
+    };
+    const ca::Tensor x = leaf(dims(c["x"]), c);
+    const ca::InterpolateOptions options{.size = dims(c["size"]),
+                                         .mode = modes.at(c["mode"]),
+                                         .align_corners = c.value("align_corners", false),
+                                         .antialias = c.value("antialias", false)};
+    return {[=] { return ca::interpolate(x, options); }, {{"bwd", {x}}}};
+}
+
+Problem adaptive_avg_pool(const json& c) {
+    const ca::Tensor x = leaf(dims(c["x"]), c);
+    const ca::AdaptiveAvgPoolOptions options{.size = dims(c["size"])};
+    return {[=] { return ca::adaptive_avg_pool(x, options); }, {{"bwd", {x}}}};
+}
+
+Problem adaptive_max_pool(const json& c) {
+    const ca::Tensor x = leaf(dims(c["x"]), c);
+    const ca::PerAxis size = dims(c["size"]);
+    return {[=] { return ca::adaptive_max_pool(x, {.size = size}); }, {{"bwd", {x}}}};
+}
+
+Problem grid_sample(const json& c) {
+    static const std::map<std::string, ca::GridMode> modes{
+        {"nearest", ca::GridMode::nearest}, {"bilinear", ca::GridMode::linear}, {"bicubic", ca::GridMode::cubic}};
+    const ca::Tensor x = leaf(dims(c["x"]), c);
+    ca::Shape shape{x.size(0)};
+    for (const json& size : c["size"]) shape.push_back(size.get<std::int64_t>());
+    shape.push_back(x.rank() - 2);
+    const ca::Tensor grid = ca::uniform(shape, -1, 1).to(dtype(c)).eval().requires_grad();
+    const ca::GridSampleOptions options{.mode = modes.at(c["mode"])};
+    return {[=] { return ca::grid_sample(x, grid, options); }, {{"bwd", {x, grid}}}};
+}
+
 Problem softmax(const json& c) {
     const ca::Tensor x = leaf(dims(c["x"]), c);
     return {[=] { return ca::softmax(x); }, {{"bwd", {x}}}};
@@ -189,6 +228,8 @@ Problem ctc(const json& c) {
 
 const std::map<std::string, Problem (*)(const json&)>& table() {
     static const std::map<std::string, Problem (*)(const json&)> rows{
+        {"adaptive_avg_pool", adaptive_avg_pool},
+        {"adaptive_max_pool", adaptive_max_pool},
         {"attention", attention},
         {"avg_pool", avg_pool},
         {"batch_norm", batch_norm},
@@ -200,6 +241,8 @@ const std::map<std::string, Problem (*)(const json&)>& table() {
         {"cumprod", cumprod},
         {"cumsum", cumsum},
         {"embedding_grad", embedding_grad},
+        {"grid_sample", grid_sample},
+        {"interpolate", interpolate},
         {"layer_norm", layer_norm},
         {"logcumsumexp", logcumsumexp},
         {"matmul", matmul},

@@ -50,7 +50,7 @@ ca::Tensor blocks(const ca::Tensor& series, std::int64_t count, ca::Generator& g
     std::vector<ca::Tensor> chosen;
     for (std::int64_t i = 0; i < count; ++i) {
         ca::Tensor block = series;
-        for (const auto [axis, size] : {std::pair{3, 12}, {4, 32}, {5, 32}}) {
+        for (const auto& [axis, size] : {std::pair{3, 12}, {4, 32}, {5, 32}}) {
             const auto start =
                 ca::randint(0, series.size(axis) - size + 1, {}, ca::i64, generator).item<std::int64_t>();
             block = ca::slice(block, axis, {start, start + size});
