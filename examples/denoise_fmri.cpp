@@ -87,6 +87,7 @@ int run(const std::string& path, int steps, const std::string& picture) {
     const ca::Tensor training = ca::slice(series, 3, {0, 16}), unseen = ca::slice(series, 3, {16, 24});
 
     Denoiser net;
+    net.leave.weight.set(ca::zeros_like(net.leave.weight));  // at first it adds nothing
     std::printf("%lld parameters, volumes %s\n", static_cast<long long>(ca::nn::count_parameters(net)),
                 ca::to_string(series.shape()).c_str());
     ca::optim::Adam optimizer{ca::nn::parameters(net), {.learning_rate = 3e-3}};
