@@ -9,6 +9,7 @@
 #include "calor/calor.h"
 #include "gradient_check.h"
 #include "relaid.h"
+#include "torch_window.h"
 
 namespace ca = calor;
 using ca::DType;
@@ -134,6 +135,66 @@ TEST(Pool, LoopsEqualTheReferenceOfGradients) {
             expect_close(got[i], want[i], tolerance, std::to_string(seed) + " result " + std::to_string(i));
         }
     }
+}
+
+TEST(Pool, WideRowsEqualTheReferenceOfMax) {
+    for (std::uint32_t seed = 0; seed < 234; ++seed) {
+        std::mt19937 engine(seed);
+        const auto draw = [&](std::int64_t low, std::int64_t high) {
+            return low + static_cast<std::int64_t>(engine() % static_cast<std::uint32_t>(high - low + 1));
+        };
+        const auto dtype = static_cast<DType>(seed % 13);
+        const std::int64_t k = draw(1, 11), d = draw(1, 2), extent = d * (k - 1) + 1;
+        const Shape shape{1, 2, draw(2, 4), draw(extent, 90)};
+        const ca::MaxPoolOptions o{.kernel = {2, k},
+                                   .stride = {1, draw(1, 4)},
+                                   .padding = {{0, 1}, {draw(0, extent - 1), draw(0, extent - 1)}},
+                                   .dilation = {1, d},
+                                   .ceil_mode = draw(0, 1) == 1};
+        Tensor x = random_tensor(shape, seed, -9, 9).to(ca::i64).to(dtype);
+        if (ca::is_floating(dtype) && seed % 2 == 0) {
+            x = ca::where(ca::gt(random_tensor(shape, seed + 1), 0.8), std::numeric_limits<double>::quiet_NaN(), x);
+            x = ca::where(ca::gt(random_tensor(shape, seed + 2), 0), -std::numeric_limits<double>::infinity(), x);
+        }
+        std::vector<double> want, want_indices;
+        {
+            const Disable guard("pool_loops");
+            const auto r = ca::max_pool_with_indices(x, o);
+            want = values(r.values);
+            want_indices = values(r.indices);
+        }
+        for (const auto lie : ca::testing::all_lies) {
+            const auto r = ca::max_pool_with_indices(relaid(x, lie), o);
+            expect_close(r.values, want, 0, "values " + std::to_string(seed));
+            expect_close(r.indices, want_indices, 0, "indices " + std::to_string(seed));
+            expect_close(ca::max_pool(relaid(x, lie), o), want, 0, "alone " + std::to_string(seed));
+        }
+    }
+}
+
+TEST(Pool, EqualsPyTorch) {
+    std::vector<ca::testing::WindowCase> cases;
+    const Shape shapes[] = {{2, 3, 11}, {2, 3, 9, 8}, {1, 2, 6, 7, 5}};
+    const std::pair<const char*, ca::MaxPoolOptions> options[] = {
+        {"k2", {.kernel = 2}},
+        {"k3s2p1", {.kernel = 3, .stride = 2, .padding = 1}},
+        {"k3s1p1", {.kernel = 3, .stride = 1, .padding = 1}},
+        {"k2s3ceil", {.kernel = 2, .stride = 3, .ceil_mode = true}},
+        {"k3s2p1ceil", {.kernel = 3, .stride = 2, .padding = 1, .ceil_mode = true}},
+        {"k2d2s1", {.kernel = 2, .stride = 1, .dilation = 2}},
+        {"k3d2s2p1ceil", {.kernel = 3, .stride = 2, .padding = 1, .dilation = 2, .ceil_mode = true}}};
+    std::vector<std::string> names;
+    names.reserve(21);
+    for (std::size_t n = 0; n < 3; ++n) {
+        for (const auto& [key, o] : options) {
+            names.push_back("max_pool_" + std::string(key) + "_" + std::to_string(n + 1));
+            cases.push_back({names.back().c_str(), shapes[n], [o = o](const std::vector<Tensor>& t) {
+                                 const auto r = ca::max_pool_with_indices(t[0], o);
+                                 return std::vector<Tensor>{r.values, r.indices};
+                             }});
+        }
+    }
+    ca::testing::expect_torch_values("max_pool_", cases);
 }
 
 TEST(Pool, GradientsOfAnyOrder) {

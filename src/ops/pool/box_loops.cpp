@@ -121,9 +121,9 @@ public:
         lanes_.x = x_.data;
         lanes_.step = over_channels ? x_.stride(1) : 1;
         lanes_.lanes = std::ssize(found_);
-        lanes_.readable = 1;
+        lanes_.readable_end = 1;
         for (std::int64_t d = 0; d < x_.rank(); ++d) {
-            lanes_.readable += (x_.size(d) - 1) * std::max<std::int64_t>(x_.stride(d), 0);
+            (x_.stride(d) < 0 ? lanes_.readable_begin : lanes_.readable_end) += (x_.size(d) - 1) * x_.stride(d);
         }
     }
     void run(std::int64_t row) {
@@ -138,7 +138,7 @@ public:
         lanes_.outer = std::ssize(rows_.offsets);
         lanes_.offsets = rows_.offsets.data();
         lanes_.ids = rows_.ids.data();
-        const std::int64_t largest = *std::ranges::max_element(rows_.offsets);
+        const auto [low, high] = std::ranges::minmax_element(rows_.offsets);
         std::int64_t to = n * y_.stride(0) + c * y_.stride(1);
         std::int64_t named = n * indices_.stride(0) + c * indices_.stride(1);
         for (std::int64_t i = 0; i + 1 < rank; ++i) {
@@ -149,7 +149,9 @@ public:
             const Interval box = intervals_.axes.back()[static_cast<std::size_t>(p)];
             lanes_.k_begin = box.begin;
             lanes_.k_end = box.end;
-            lanes_.last_offset = largest + std::max<std::int64_t>(0, (box.end - 1) * lanes_.k_step);
+            const std::int64_t first = box.begin * lanes_.k_step, last = (box.end - 1) * lanes_.k_step;
+            lanes_.lowest = *low + std::min(first, last);
+            lanes_.highest = *high + std::max(first, last);
             lanes_.y = y_.as<std::byte>() + (to + p * y_.stride(rank + 1)) * size_of(y_.dtype);
             kernel_(lanes_);
             std::int64_t* index = indices_.as<std::int64_t>() + named + p * indices_.stride(rank + 1);

@@ -31,64 +31,86 @@ std::vector<std::vector<Holder>> holders_of(const MaxGeometry& g, std::int64_t a
     return all;
 }
 
+/// The holders of the last axis, one list after the other.
+struct InnerHolders {
+    std::vector<std::int64_t> first, offsets;
+    std::vector<std::int32_t> taps;
+
+    explicit InnerHolders(const std::vector<std::vector<Holder>>& lists) {
+        for (const auto& list : lists) {
+            first.push_back(std::ssize(offsets));
+            for (const Holder& h : list) {
+                offsets.push_back(h.offset);
+                taps.push_back(static_cast<std::int32_t>(h.tap));
+            }
+        }
+        first.push_back(std::ssize(offsets));
+    }
+};
+
 void gather_channels(const graph::Call& call, const View& gy) {
     const View &taps = call.inputs[1], &gx = call.outputs[0];
     const MaxGeometry g(call.attrs<Attributes>());
+    const std::int64_t last = g.rank - 1, width = g.a.sizes[last], size = size_of(gx.dtype);
     std::vector<std::vector<std::vector<Holder>>> holders;
-    std::int64_t spatial = 1;
-    for (std::int64_t i = 0; i < g.rank; ++i) {
+    std::int64_t rows = 1;
+    for (std::int64_t i = 0; i < last; ++i) {
         holders.push_back(holders_of(g, i, gy.stride(i + 2)));
-        spatial *= g.a.sizes[i];
+        rows *= g.a.sizes[i];
     }
+    const InnerHolders inner(holders_of(g, last, gy.stride(last + 2)));
     const PutKernel kernel = find_put_kernel(gx.dtype);
-    const std::int64_t channels = gx.size(1), size = size_of(gx.dtype);
-    cpu::parallel_for(
-        gx.size(0) * spatial, std::max<std::int64_t>(1, 4096 / channels), [&](std::int64_t begin, std::int64_t end) {
-            std::vector<std::int64_t> offsets, next_offsets;
-            std::vector<std::int32_t> ids, next_ids;
-            for (std::int64_t row = begin; row < end; ++row) {
-                const std::int64_t n = row / spatial;
-                std::int64_t rest = row % spatial, to = n * gx.stride(0);
-                // From the last axis to the first: earlier axes vary slowest.
-                offsets.assign(1, 0);
-                ids.assign(1, 0);
-                std::int64_t scale = 1;
-                for (std::int64_t i = g.rank - 1; i >= 0; --i) {
-                    const std::int64_t at = rest % g.a.sizes[i];
-                    rest /= g.a.sizes[i];
-                    to += at * gx.stride(i + 2);
-                    next_offsets.clear();
-                    next_ids.clear();
-                    for (const Holder& h : holders[static_cast<std::size_t>(i)][static_cast<std::size_t>(at)]) {
-                        for (std::size_t o = 0; o < offsets.size(); ++o) {
-                            next_offsets.push_back(h.offset + offsets[o]);
-                            next_ids.push_back(static_cast<std::int32_t>(h.tap * scale + ids[o]));
-                        }
+    const auto run = [&](std::int64_t begin, std::int64_t end) {
+        std::vector<std::int64_t> offsets, next_offsets;
+        std::vector<std::int32_t> ids, next_ids;
+        PutLanes lanes;
+        lanes.positions = width;
+        lanes.x_step = gx.stride(last + 2);
+        lanes.wide_taps = taps.dtype != u8;
+        lanes.inner_first = inner.first.data();
+        lanes.inner_offsets = inner.offsets.data();
+        lanes.inner_taps = inner.taps.data();
+        lanes.lanes = gx.size(1);
+        for (std::int64_t row = begin; row < end; ++row) {
+            const std::int64_t n = row / rows;
+            std::int64_t rest = row % rows, to = n * gx.stride(0), scale = g.a.window.kernel[last];
+            offsets.assign(1, 0);
+            ids.assign(1, 0);
+            for (std::int64_t i = last - 1; i >= 0; --i) {  // earlier axes vary slowest
+                const std::int64_t at = rest % g.a.sizes[i];
+                rest /= g.a.sizes[i];
+                to += at * gx.stride(i + 2);
+                next_offsets.clear();
+                next_ids.clear();
+                for (const Holder& h : holders[static_cast<std::size_t>(i)][static_cast<std::size_t>(at)]) {
+                    for (std::size_t o = 0; o < offsets.size(); ++o) {
+                        next_offsets.push_back(h.offset + offsets[o]);
+                        next_ids.push_back(static_cast<std::int32_t>(h.tap * scale + ids[o]));
                     }
-                    offsets.swap(next_offsets);
-                    ids.swap(next_ids);
-                    scale *= g.a.window.kernel[i];
                 }
-                PutLanes lanes;
-                lanes.x = gx.as<std::byte>() + to * size;
-                lanes.y = gy.as<const std::byte>() + n * gy.stride(0) * size;
-                lanes.taps = taps.as<const std::byte>() + n * taps.stride(0) * size_of(taps.dtype);
-                lanes.wide_taps = taps.dtype != u8;
-                lanes.offsets = offsets.data();
-                lanes.ids = ids.data();
-                lanes.count = std::ssize(offsets);
-                lanes.lanes = channels;
-                kernel(lanes);
+                offsets.swap(next_offsets);
+                ids.swap(next_ids);
+                scale *= g.a.window.kernel[i];
             }
-        });
+            lanes.x = gx.as<std::byte>() + to * size;
+            lanes.y = gy.as<const std::byte>() + n * gy.stride(0) * size;
+            lanes.taps = taps.as<const std::byte>() + n * taps.stride(0) * size_of(taps.dtype);
+            lanes.offsets = offsets.data();
+            lanes.ids = ids.data();
+            lanes.outer = std::ssize(offsets);
+            kernel(lanes);
+        }
+    };
+    cpu::parallel_for(gx.size(0) * rows, std::max<std::int64_t>(1, 8192 / (gx.size(1) * width)), run);
 }
 
 template <class S> using Sum = std::conditional_t<sizeof(S) == 2, float, S>;
 
-/// One sample's channel. T is what it adds in: S itself goes straight to the result.
-template <class S, class T> class Plane {
+/// Planes of one sample's channel. T is what is added in; with S itself the sums go straight to the result. `once`: no
+/// element is added to twice.
+template <class S, class T, bool once> class Planes {
 public:
-    Plane(const MaxGeometry& g, const View& gy, const View& taps, const View& gx)
+    Planes(const MaxGeometry& g, const View& gy, const View& taps, const View& gx)
         : g_(g),
           gy_(gy),
           taps_(taps),
@@ -96,42 +118,71 @@ public:
           strides_(contiguous_strides(g.a.sizes)),
           offsets_(g.tap_offsets(strides_)) {
         for (const std::int64_t s : g.a.sizes) count_ *= s;
-        direct_ = std::is_same_v<S, T> && is_contiguous(g.a.sizes, Strides(spatial_strides(gx)));
+        dense_ = is_contiguous(g.a.sizes, Strides(spatial_strides(gx)));
+        direct_ = std::is_same_v<S, T> && dense_;
         if (!direct_) sums_.resize(static_cast<std::size_t>(count_));
-        row_.resize(static_cast<std::size_t>(g.a.positions.back()));
+        width_ = g.a.positions.back();
+        reach_ = g.a.window.dilation[0] * (g.a.window.kernel[0] - 1) + 1;
+        find_rows();
+        row_.resize(static_cast<std::size_t>(rows_together_ * width_));
         raw_.resize(row_.size());
-        const std::int64_t first = g.a.window.kernel[0], d = g.a.window.dilation[0];
-        reach_ = d * (first - 1) + 1;
     }
     void run(std::int64_t n, std::int64_t c) {
         S* to = gx_.as<S>() + n * gx_.stride(0) + c * gx_.stride(1);
-        if constexpr (std::is_same_v<S, T>) sum_ = direct_ ? to : sums_.data();
-        if constexpr (!std::is_same_v<S, T>) sum_ = sums_.data();
+        sum_ = target(to);
         cleared_ = 0;
-        Dims at(g_.rank - 1, 0);
-        const std::int64_t slab = g_.rank > 1 ? strides_[0] : count_;
-        for (std::int64_t row = 0, rows = g_.rows(); row < rows; ++row) {
-            const std::int64_t first = g_.rank > 1 ? g_.start(0, at[0]) + reach_ : 1;
-            clear(std::max<std::int64_t>(first, 0) * slab);
+        const S* y = gy_.as<const S>() + n * gy_.stride(0) + c * gy_.stride(1);
+        const std::int64_t named = n * taps_.stride(0) + c * taps_.stride(1);
+        for (std::size_t r = 0; r < rows_.size(); r += static_cast<std::size_t>(rows_together_)) {
+            clear(rows_[r + static_cast<std::size_t>(rows_together_) - 1].reach);
+            const T* from = values(y + rows_[r].y);
             if (taps_.dtype == u8) {
-                add<std::uint8_t>(n, c, at);
+                add(from, taps_.as<const std::uint8_t>() + named, r);
             } else {
-                add<std::int32_t>(n, c, at);
+                add(from, taps_.as<const std::int32_t>() + named, r);
             }
-            for (std::int64_t i = g_.rank - 2; i >= 0 && ++at[i] == g_.a.positions[i]; --i) at[i] = 0;
         }
         clear(count_);
         if (!direct_) store(to);
     }
 
 private:
+    struct Row {
+        std::int64_t y, taps, base, reach;  ///< offsets in the planes; `reach`: elements that it may add to
+    };
+    T* target([[maybe_unused]] S* to) {
+        if constexpr (std::is_same_v<S, T>) {
+            if (direct_) return to;
+        }
+        return sums_.data();
+    }
+    void find_rows() {
+        const std::int64_t last = g_.rank - 1;
+        Dims at(last, 0);
+        for (std::int64_t row = 0, rows = g_.rows(); row < rows; ++row) {
+            Row r{0, 0, g_.start(last, 0), count_};
+            for (std::int64_t i = 0; i < last; ++i) {
+                r.y += at[i] * gy_.stride(i + 2);
+                r.taps += at[i] * taps_.stride(i + 2);
+                r.base += g_.start(i, at[i]) * strides_[i];
+            }
+            if (last > 0) r.reach = std::min(count_, (g_.start(0, at[0]) + reach_) * strides_[0]);
+            rows_.push_back(r);
+            for (std::int64_t i = last - 1; i >= 0 && ++at[i] == g_.a.positions[i]; --i) at[i] = 0;
+        }
+        // Small planes of cotangents without gaps are converted at once.
+        bool together = gy_.stride(last + 2) == 1 && std::ssize(rows_) * width_ <= 4096;
+        for (std::size_t r = 0; r < rows_.size(); ++r) {
+            together = together && rows_[r].y == static_cast<std::int64_t>(r) * width_;
+        }
+        rows_together_ = together ? std::ssize(rows_) : 1;
+    }
     void clear(std::int64_t end) {
-        end = std::min(end, count_);
         if (end <= cleared_) return;
         std::memset(static_cast<void*>(sum_ + cleared_), 0, static_cast<std::size_t>(end - cleared_) * sizeof(T));
         cleared_ = end;
     }
-    /// The cotangents of a row of windows, in T.
+    /// The cotangents of the next rows of windows, in T.
     const T* values(const S* from) {
         const auto n = static_cast<std::int64_t>(row_.size());
         const std::int64_t step = gy_.stride(g_.rank + 1);
@@ -147,41 +198,40 @@ private:
             return row_.data();
         }
     }
-    template <class Id> void add(std::int64_t n, std::int64_t c, const Dims& at) {
-        std::int64_t y = n * gy_.stride(0) + c * gy_.stride(1), named = n * taps_.stride(0) + c * taps_.stride(1);
-        const std::int64_t last = g_.rank - 1;
-        std::int64_t base = g_.start(last, 0);
-        for (std::int64_t i = 0; i < last; ++i) {
-            y += at[i] * gy_.stride(i + 2);
-            named += at[i] * taps_.stride(i + 2);
-            base += g_.start(i, at[i]) * strides_[i];
-        }
-        const T* from = values(gy_.as<const S>() + y);
-        const Id* ids = taps_.as<const Id>() + named;
-        const std::int64_t id_step = taps_.stride(last + 2), step = g_.a.window.stride[last];
-        const std::int64_t none = no_tap_of(taps_.dtype), width = g_.a.positions[last];
+    template <class Id> void add(const T* from, const Id* named, std::size_t first) const {
+        const std::int64_t id_step = taps_.stride(g_.rank + 1), step = g_.a.window.stride[g_.rank - 1];
+        const std::int64_t none = no_tap_of(taps_.dtype), width = width_;
         const std::int64_t* offsets = offsets_.data();
         T* sums = sum_;
-        for (std::int64_t p = 0; p < width; ++p, base += step) {
-            const auto id = static_cast<std::int64_t>(ids[p * id_step]);
-            if (id != none) sums[base + offsets[id]] = static_cast<T>(sums[base + offsets[id]] + from[p]);
+        for (std::int64_t row = 0; row < rows_together_; ++row, from += width) {
+            const Row& r = rows_[first + static_cast<std::size_t>(row)];
+            const Id* ids = named + r.taps;
+            std::int64_t at = r.base;
+            for (std::int64_t p = 0; p < width; ++p, at += step) {
+                const auto id = static_cast<std::int64_t>(ids[p * id_step]);
+                if (id == none) continue;
+                if constexpr (once) {
+                    sums[at + offsets[id]] = from[p];
+                } else {
+                    sums[at + offsets[id]] += from[p];
+                }
+            }
         }
     }
     void store(S* to) const {
-        const View source{const_cast<T*>(sums_.data()), sizeof(T) == sizeof(S) ? gx_.dtype : f32, &g_.a.sizes,
-                          &strides_};
-        const Strides strides(spatial_strides(gx_));
-        if (is_contiguous(g_.a.sizes, strides)) {
+        if (dense_) {
             const void* const in[1] = {sums_.data()};
-            cpu::find_convert(source.dtype, gx_.dtype)(in, to, count_, nullptr);
-        } else {
-            Dims at(g_.rank, 0);
-            for (std::int64_t i = 0; i < count_; ++i) {
-                std::int64_t offset = 0;
-                for (std::int64_t d = 0; d < g_.rank; ++d) offset += at[d] * strides[d];
-                to[offset] = static_cast<S>(sums_[static_cast<std::size_t>(i)]);
-                for (std::int64_t d = g_.rank - 1; d >= 0 && ++at[d] == g_.a.sizes[d]; --d) at[d] = 0;
-            }
+            const DType from = std::is_same_v<S, T> ? gx_.dtype : f32;
+            cpu::find_convert(from, gx_.dtype)(in, to, count_, nullptr);
+            return;
+        }
+        const auto strides = spatial_strides(gx_);
+        Dims at(g_.rank, 0);
+        for (const T sum : sums_) {
+            std::int64_t offset = 0;
+            for (std::int64_t d = 0; d < g_.rank; ++d) offset += at[d] * strides[static_cast<std::size_t>(d)];
+            to[offset] = static_cast<S>(sum);
+            for (std::int64_t d = g_.rank - 1; d >= 0 && ++at[d] == g_.a.sizes[d]; --d) at[d] = 0;
         }
     }
 
@@ -189,22 +239,22 @@ private:
     const View &gy_, &taps_, &gx_;
     Strides strides_;
     std::vector<std::int64_t> offsets_;
+    std::vector<Row> rows_;
     std::vector<T> sums_, row_;
     std::vector<S> raw_;
     T* sum_ = nullptr;
-    std::int64_t count_ = 1, cleared_ = 0, reach_ = 1;
-    bool direct_ = false;
+    std::int64_t count_ = 1, cleared_ = 0, reach_ = 1, width_ = 1, rows_together_ = 1;
+    bool dense_ = false, direct_ = false;
 };
 
-template <class S, class T> void scatter_planes(const graph::Call& call, const View& gy) {
+template <class S, class T, bool once> void scatter_planes(const graph::Call& call, const View& gy) {
     const View &taps = call.inputs[1], &gx = call.outputs[0];
     const MaxGeometry g(call.attrs<Attributes>());
-    const std::int64_t channels = gx.size(1);
-    cpu::parallel_for(gx.size(0) * channels,
-                      std::max<std::int64_t>(1, 16384 * channels / std::max<std::int64_t>(1, gx.count())),
+    const std::int64_t channels = gx.size(1), planes = gx.size(0) * channels;
+    cpu::parallel_for(planes, std::max<std::int64_t>(1, 16384 * planes / gx.count()),
                       [&](std::int64_t begin, std::int64_t end) {
-                          Plane<S, T> plane(g, gy, taps, gx);
-                          for (std::int64_t i = begin; i < end; ++i) plane.run(i / channels, i % channels);
+                          Planes<S, T, once> all(g, gy, taps, gx);
+                          for (std::int64_t i = begin; i < end; ++i) all.run(i / channels, i % channels);
                       });
 }
 
@@ -217,8 +267,8 @@ bool disjoint(const Attributes& a) {
 }
 
 template <class S> void scatter(const graph::Call& call, const View& gy) {
-    if (sizeof(S) != 2 || disjoint(call.attrs<Attributes>())) return scatter_planes<S, S>(call, gy);
-    scatter_planes<S, Sum<S>>(call, gy);
+    if (disjoint(call.attrs<Attributes>())) return scatter_planes<S, S, true>(call, gy);
+    scatter_planes<S, Sum<S>, false>(call, gy);
 }
 
 }  // namespace

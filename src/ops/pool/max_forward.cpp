@@ -49,8 +49,8 @@ namespace {
 
 /// The taps of a window without the last axis, as offsets in x and numbers.
 struct OuterTaps {
-    std::vector<std::int64_t> offsets;
-    std::vector<std::int32_t> ids;
+    std::vector<std::int64_t> offsets, next_offsets;
+    std::vector<std::int32_t> ids, next_ids;
 
     /// `at` are the positions along all axes but the last; offsets count from `base`.
     void find(const MaxGeometry& g, const View& x, const Dims& at, std::int64_t base) {
@@ -64,10 +64,8 @@ struct OuterTaps {
             const std::int64_t step = w.dilation[i] * x.stride(i + 2);
             const std::size_t before = offsets.size();
             const std::int64_t first = g.start(i, at[i]) * x.stride(i + 2);
-            std::vector<std::int64_t> next_offsets;
-            std::vector<std::int32_t> next_ids;
-            next_offsets.reserve(before * static_cast<std::size_t>(w.kernel[i]));
-            next_ids.reserve(before * static_cast<std::size_t>(w.kernel[i]));
+            next_offsets.clear();
+            next_ids.clear();
             for (std::size_t o = 0; o < before; ++o) {
                 for (std::int64_t k = begin; k < end; ++k) {
                     next_offsets.push_back(offsets[o] + first + k * step);
@@ -116,12 +114,6 @@ public:
     std::int64_t n = 0, c = 0;
 };
 
-std::int64_t readable_elements(const View& v) {
-    std::int64_t end = 1;
-    for (std::int64_t a = 0; a < v.rank(); ++a) end += (v.size(a) - 1) * std::max<std::int64_t>(v.stride(a), 0);
-    return end;
-}
-
 bool lanes_are_channels(const View& y) { return y.stride(1) == 1 && y.size(1) > 1; }
 
 /// One row of a forward pass.
@@ -131,47 +123,58 @@ public:
         : g_(g), x_(x), y_(y), taps_(taps), kernel_(find_max_kernel(x.dtype, taps != nullptr)) {
         const std::int64_t last = g.rank - 1;
         lanes_.x = x.data;
-        lanes_.readable = readable_elements(x);
+        lanes_.readable_end = 1;
+        for (std::int64_t a = 0; a < x.rank(); ++a) {
+            (x.stride(a) < 0 ? lanes_.readable_begin : lanes_.readable_end) += (x.size(a) - 1) * x.stride(a);
+        }
         lanes_.k_step = g.a.window.dilation[last] * x.stride(last + 2);
         lanes_.wide_taps = taps && taps->dtype != u8;
+        lanes_.inner_low = g.inner_low;
+        lanes_.inner_high = g.inner_high;
+        lanes_.stride = g.a.window.stride[last];
+        lanes_.dilation = g.a.window.dilation[last];
+        lanes_.size = g.a.sizes[last];
     }
     void run(const RowIndex& row) {
         const std::int64_t channel = lanes_are_channels(y_) ? 0 : row.c * x_.stride(1);
         outer_.find(g_, x_, row.at, row.n * x_.stride(0) + channel);
-        largest_ = outer_.offsets.empty() ? 0 : *std::ranges::max_element(outer_.offsets);
         lanes_.outer = std::ssize(outer_.offsets);
         lanes_.ids = outer_.ids.data();
         const std::int64_t at = row.offset(y_), last = g_.rank - 1, step = y_.stride(last + 2);
         if (lanes_are_channels(y_)) {
+            lanes_.lanes = y_.size(1);
+            lanes_.step = x_.stride(1);
             for (std::int64_t p = 0; p < g_.a.positions[last]; ++p) {
-                windows(p, at + p * step, y_.size(1), x_.stride(1), 1);
+                windows(p, g_.axes.back().begin[static_cast<std::size_t>(p)],
+                        g_.axes.back().end[static_cast<std::size_t>(p)], at + p * step);
             }
             return;
         }
-        const std::int64_t lane_step = g_.a.window.stride[last] * x_.stride(last + 2);
-        for (std::int64_t p = 0; p < g_.inner_low; ++p) windows(p, at + p * step, 1, lane_step, step);
-        if (g_.inner_low < g_.inner_high) {
-            windows(g_.inner_low, at + g_.inner_low * step, g_.inner_high - g_.inner_low, lane_step, step);
-        }
-        for (std::int64_t p = g_.inner_high; p < g_.a.positions[last]; ++p) {
-            windows(p, at + p * step, 1, lane_step, step);
-        }
+        lanes_.lanes = g_.a.positions[last];
+        lanes_.step = g_.a.window.stride[last] * x_.stride(last + 2);
+        lanes_.y_step = step;
+        lanes_.begin = g_.axes.back().begin.data();
+        lanes_.end = g_.axes.back().end.data();
+        lanes_.first = g_.start(last, 0);
+        windows(0, 0, g_.a.window.kernel[last], at);
     }
 
 private:
-    /// `count` lanes from position p of the last axis on, whose taps are the same.
-    void windows(std::int64_t p, std::int64_t at, std::int64_t count, std::int64_t lane_step, std::int64_t y_step) {
+    /// Lane 0 is the window at position p of the last axis.
+    void windows(std::int64_t p, std::int64_t begin, std::int64_t end, std::int64_t at) {
         const std::int64_t last = g_.rank - 1;
         const std::int64_t start = g_.start(last, p) * x_.stride(last + 2);
         shifted_.resize(outer_.offsets.size());
         for (std::size_t o = 0; o < shifted_.size(); ++o) shifted_[o] = outer_.offsets[o] + start;
         lanes_.offsets = shifted_.data();
-        lanes_.k_begin = g_.axes.back().begin[static_cast<std::size_t>(p)];
-        lanes_.k_end = g_.axes.back().end[static_cast<std::size_t>(p)];
-        lanes_.last_offset = largest_ + start + std::max<std::int64_t>(0, (lanes_.k_end - 1) * lanes_.k_step);
-        lanes_.lanes = count;
-        lanes_.step = lane_step;
-        lanes_.y_step = y_step;
+        lanes_.k_begin = begin;
+        lanes_.k_end = end;
+        if (!shifted_.empty()) {
+            const auto [low, high] = std::ranges::minmax_element(shifted_);
+            const std::int64_t a = begin * lanes_.k_step, b = (end - 1) * lanes_.k_step;
+            lanes_.lowest = *low + std::min(a, b);
+            lanes_.highest = *high + std::max(a, b);
+        }
         lanes_.y = y_.as<std::byte>() + at * size_of(y_.dtype);
         if (taps_) lanes_.taps = taps_->as<std::byte>() + at * size_of(taps_->dtype);
         kernel_(lanes_);
@@ -184,7 +187,6 @@ private:
     MaxLanes lanes_;
     OuterTaps outer_;
     std::vector<std::int64_t> shifted_;
-    std::int64_t largest_ = 0;
 };
 
 /// Calls body(taps, none) with a typed pointer to the saved taps.

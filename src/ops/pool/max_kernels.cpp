@@ -31,12 +31,13 @@ template <class S, bool keep> struct Best {
     }
 };
 
-/// Calls body(offset, number) for all taps in order but the first.
-template <class F> inline void each_tap(const MaxLanes& j, const F& body) {
-    std::int64_t from = j.k_begin + 1;
-    for (std::int64_t o = 0; o < j.outer; ++o, from = j.k_begin) {
-        for (std::int64_t k = from; k < j.k_end; ++k) {
-            body(j.offsets[o] + k * j.k_step, static_cast<std::int64_t>(j.ids[o]) + k);
+/// Calls body(offset, number) for the taps with k in [begin, end) in order, but for the first `skip` of them.
+template <class F>
+inline void each_tap(const MaxLanes& j, std::int64_t begin, std::int64_t end, std::int64_t skip, const F& body) {
+    std::int64_t from = begin + skip;
+    for (std::int64_t o = 0; o < j.outer; ++o, from = begin) {
+        for (std::int64_t k = from; k < end; ++k) {
+            body(j.offsets[o] + k * j.k_step, static_cast<std::int64_t>(j.ids[o]) + k, k);
         }
     }
 }
@@ -47,37 +48,62 @@ template <class S, bool keep> struct MaxPass {
     S* y = static_cast<S*>(j.y);
     std::int64_t first = j.offsets[0] + j.k_begin * j.k_step;
     std::int64_t first_id = static_cast<std::int64_t>(j.ids[0]) + j.k_begin;
+    std::int64_t n = static_cast<std::int64_t>(hn::Lanes(Tag<S>()));
 
     static IdVec<S> number(std::int64_t id) { return hn::Set(IdTag<S>(), static_cast<LaneId<S>>(id)); }
 
+    /// A vector of lanes that have all taps.
     template <std::int64_t step> Best<S, keep> one(std::int64_t i) const {
-        auto best = Best<S, keep>::first(load_lanes<S, step>(x + first + i * step), number(first_id));
-        each_tap(j, [&](std::int64_t offset, std::int64_t id) {
-            best.meet(load_lanes<S, step>(x + offset + i * step), number(id));
+        const S* from = x + i * j.step;
+        auto best = Best<S, keep>::first(load_lanes<S, step>(from + first, j.step), number(first_id));
+        each_tap(j, j.k_begin, j.k_end, 1, [&](std::int64_t offset, std::int64_t id, std::int64_t) {
+            best.meet(load_lanes<S, step>(from + offset, j.step), number(id));
         });
         return best;
     }
     /// Four vectors at a time: each one's comparisons wait for each other.
     template <std::int64_t step> void four(std::int64_t i) const {
-        const auto n = static_cast<std::int64_t>(hn::Lanes(Tag<S>()));
-        const S* from = x + i * step;
-        const std::int64_t s = n * step;
+        const S* from = x + i * j.step;
+        const std::int64_t s = n * j.step;
         const auto none = number(first_id);
-        auto a = Best<S, keep>::first(load_lanes<S, step>(from + first), none);
-        auto b = Best<S, keep>::first(load_lanes<S, step>(from + first + s), none);
-        auto c = Best<S, keep>::first(load_lanes<S, step>(from + first + 2 * s), none);
-        auto e = Best<S, keep>::first(load_lanes<S, step>(from + first + 3 * s), none);
-        each_tap(j, [&](std::int64_t offset, std::int64_t id) {
+        auto a = Best<S, keep>::first(load_lanes<S, step>(from + first, j.step), none);
+        auto b = Best<S, keep>::first(load_lanes<S, step>(from + first + s, j.step), none);
+        auto c = Best<S, keep>::first(load_lanes<S, step>(from + first + 2 * s, j.step), none);
+        auto e = Best<S, keep>::first(load_lanes<S, step>(from + first + 3 * s, j.step), none);
+        each_tap(j, j.k_begin, j.k_end, 1, [&](std::int64_t offset, std::int64_t id, std::int64_t) {
             const auto which = number(id);
-            a.meet(load_lanes<S, step>(from + offset), which);
-            b.meet(load_lanes<S, step>(from + offset + s), which);
-            c.meet(load_lanes<S, step>(from + offset + 2 * s), which);
-            e.meet(load_lanes<S, step>(from + offset + 3 * s), which);
+            a.meet(load_lanes<S, step>(from + offset, j.step), which);
+            b.meet(load_lanes<S, step>(from + offset + s, j.step), which);
+            c.meet(load_lanes<S, step>(from + offset + 2 * s, j.step), which);
+            e.meet(load_lanes<S, step>(from + offset + 3 * s, j.step), which);
         });
         store(a, i);
         store(b, i + n);
         store(c, i + 2 * n);
         store(e, i + 3 * n);
+    }
+    /// A vector some of whose lanes lack taps: those are read, and not looked at.
+    template <std::int64_t step> Best<S, keep> edge(std::int64_t i) const {
+        const Tag<S> d;
+        const IdTag<S> di;
+        const S* from = x + i * j.step;
+        const auto none = number(j.wide_taps ? INT32_MAX : 255), before = number(-1), size = number(j.size);
+        LaneId<S> starts[HWY_MAX_BYTES / sizeof(LaneId<S>)];
+        for (std::int64_t l = 0; l < n; ++l) starts[l] = static_cast<LaneId<S>>(j.first + (i + l) * j.stride);
+        const auto start = hn::LoadU(di, starts);
+        auto most = hn::Set(d, lowest_lane<S>());
+        auto which = none;
+        each_tap(j, j.k_begin, j.k_end, 0, [&](std::int64_t offset, std::int64_t id, std::int64_t k) {
+            const auto v = load_lanes<S, step>(from + offset, j.step);
+            const auto at = hn::Add(start, number(k * j.dilation));
+            auto take = hn::Or(hn::Gt(v, most), hn::RebindMask(d, hn::Eq(which, none)));
+            if constexpr (std::is_floating_point_v<Lane<S>>) take = hn::Or(take, hn::IsNaN(v));
+            const auto inside = hn::And(hn::Gt(at, before), hn::Lt(at, size));
+            take = hn::And(take, hn::RebindMask(d, inside));
+            most = hn::IfThenElse(take, v, most);
+            which = hn::IfThenElse(hn::RebindMask(di, take), number(id), which);
+        });
+        return {most, which};
     }
     void store(const Best<S, keep>& best, std::int64_t i) const {
         store_lanes<S>(best.most, y + i);
@@ -85,6 +111,7 @@ template <class S, bool keep> struct MaxPass {
     }
     /// The first `count` lanes of a vector.
     void store_some(const Best<S, keep>& best, std::int64_t i, std::int64_t count) const {
+        if (count >= n) return store(best, i);
         S values[HWY_MAX_BYTES / sizeof(Lane<S>)];
         store_lanes<S>(best.most, values);
         std::memcpy(y + i, values, static_cast<std::size_t>(count) * sizeof(S));
@@ -98,27 +125,43 @@ template <class S, bool keep> struct MaxPass {
         if (j.wide_taps) {
             static_cast<std::int32_t*>(j.taps)[at] = id;
         } else {
-            static_cast<std::uint8_t*>(j.taps)[at] = static_cast<std::uint8_t>(id);
+            static_cast<std::uint8_t*>(j.taps)[at] = static_cast<std::uint8_t>(id & 255);
         }
     }
-    template <std::int64_t step> std::int64_t vectors() const {
-        const auto n = static_cast<std::int64_t>(hn::Lanes(Tag<S>()));
-        // Vectors of neighbours 2 apart read one element more than they use.
-        const auto readable = [&](std::int64_t end) { return j.last_offset + end * step <= j.readable; };
+    template <std::int64_t step> void vectors() const {
+        const std::int64_t low = j.begin ? j.inner_low : 0, high = j.begin ? j.inner_high : j.lanes;
+        // Lanes 2 apart are read as pairs; lanes past the last one are read, too.
+        const auto readable = [&](std::int64_t from, std::int64_t to) {
+            return j.lowest + from * j.step >= j.readable_begin && j.highest + to * j.step <= j.readable_end;
+        };
         std::int64_t i = 0;
-        for (; i + 4 * n <= j.lanes && readable(i + 4 * n); i += 4 * n) four<step>(i);
-        for (; i + n <= j.lanes && readable(i + n); i += n) store(one<step>(i), i);
-        if (i < j.lanes && i + n > j.lanes && readable(i + n)) {
-            store_some(one<step>(i), i, j.lanes - i);
-            i = j.lanes;
+        while (i < j.lanes) {
+            const std::int64_t rest = std::min(n, j.lanes - i);
+            if (i >= low && i + 4 * n <= high && readable(i, i + 4 * n)) {
+                four<step>(i);
+                i += 4 * n;
+            } else if (!readable(i, i + n)) {
+                scalar(i++);
+            } else if (i >= low && i + rest <= high) {
+                store_some(one<step>(i), i, rest);
+                i += rest;
+            } else {
+                store_some(edge<step>(i), i, rest);
+                i += rest;
+            }
         }
-        return i;
     }
     void scalar(std::int64_t i) const {
-        S most = x[first + i * j.step];
+        const std::int64_t begin = j.begin ? j.begin[i] : j.k_begin, end = j.begin ? j.end[i] : j.k_end;
+        if (begin >= end) {
+            y[i * j.y_step] = static_cast<S>(lowest_lane<S>());
+            if constexpr (keep) write_tap(i * j.y_step, INT32_MAX);
+            return;
+        }
+        S most = x[j.offsets[0] + begin * j.k_step + i * j.step];
         auto value = static_cast<Lane<S>>(most);
-        std::int64_t which = first_id;
-        each_tap(j, [&](std::int64_t offset, std::int64_t id) {
+        std::int64_t which = static_cast<std::int64_t>(j.ids[0]) + begin;
+        each_tap(j, begin, end, 1, [&](std::int64_t offset, std::int64_t id, std::int64_t) {
             const S candidate = x[offset + i * j.step];
             const auto v = static_cast<Lane<S>>(candidate);
             if (!(v > value) && v == v) return;
@@ -132,7 +175,7 @@ template <class S, bool keep> struct MaxPass {
 };
 
 template <class S, bool keep> void max_lanes(const MaxLanes& j) {
-    if (j.outer == 0 || j.k_begin >= j.k_end) {
+    if (j.outer == 0) {
         for (std::int64_t i = 0; i < j.lanes; ++i) {
             static_cast<S*>(j.y)[i * j.y_step] = static_cast<S>(lowest_lane<S>());
             if constexpr (keep) {
@@ -146,12 +189,13 @@ template <class S, bool keep> void max_lanes(const MaxLanes& j) {
         return;
     }
     const MaxPass<S, keep> pass{j};
-    std::int64_t i = 0;
-    if (j.y_step == 1 && j.lanes > 1) {
-        if (j.step == 1) i = pass.template vectors<1>();
-        if (j.step == 2) i = pass.template vectors<2>();
+    const bool small = j.size <= (std::int64_t{1} << 30);  // coordinates fit the lanes
+    if (j.y_step == 1 && j.lanes > 1 && j.step > 0 && j.k_begin < j.k_end && small) {
+        if (j.step == 1) return pass.template vectors<1>();
+        if (j.step == 2) return pass.template vectors<2>();
+        return pass.template vectors<0>();
     }
-    for (; i < j.lanes; ++i) pass.scalar(i);
+    for (std::int64_t i = 0; i < j.lanes; ++i) pass.scalar(i);
 }
 
 template <class S> void put_lanes(const PutLanes& j) {
@@ -160,27 +204,34 @@ template <class S> void put_lanes(const PutLanes& j) {
     const IdTag<S> di;
     const auto n = static_cast<std::int64_t>(hn::Lanes(d));
     const S* y = static_cast<const S*>(j.y);
-    S* x = static_cast<S*>(j.x);
-    std::int64_t i = 0;
-    for (; i + n <= j.lanes; i += n) {
-        auto sum = hn::Zero(d);
-        for (std::int64_t t = 0; t < j.count; ++t) {
-            const std::int64_t at = j.offsets[t] + i;
-            const auto here =
-                hn::Eq(load_ids<S>(j.taps, j.wide_taps, at), hn::Set(di, static_cast<LaneId<S>>(j.ids[t])));
-            sum = hn::Add(sum, hn::IfThenElseZero(hn::RebindMask(d, here), load_side(y + at)));
+    for (std::int64_t p = 0; p < j.positions; ++p) {
+        S* x = static_cast<S*>(j.x) + p * j.x_step;
+        const std::int64_t begin = j.inner_first[p], end = j.inner_first[p + 1];
+        std::int64_t i = 0;
+        for (; i + n <= j.lanes; i += n) {
+            auto sum = hn::Zero(d);
+            for (std::int64_t o = 0; o < j.outer; ++o) {
+                for (std::int64_t h = begin; h < end; ++h) {
+                    const std::int64_t at = j.offsets[o] + j.inner_offsets[h] + i;
+                    const auto id = hn::Set(di, static_cast<LaneId<S>>(j.ids[o] + j.inner_taps[h]));
+                    const auto here = hn::RebindMask(d, hn::Eq(load_ids<S>(j.taps, j.wide_taps, at), id));
+                    sum = hn::Add(sum, hn::IfThenElseZero(here, load_side(y + at)));
+                }
+            }
+            store_lanes<S>(sum, x + i);
         }
-        store_lanes<S>(sum, x + i);
-    }
-    for (; i < j.lanes; ++i) {
-        T sum = 0;
-        for (std::int64_t t = 0; t < j.count; ++t) {
-            const std::int64_t at = j.offsets[t] + i;
-            const std::int32_t id = j.wide_taps ? static_cast<const std::int32_t*>(j.taps)[at]
-                                                : static_cast<const std::uint8_t*>(j.taps)[at];
-            if (id == j.ids[t]) sum += static_cast<T>(y[at]);
+        for (; i < j.lanes; ++i) {
+            T sum = 0;
+            for (std::int64_t o = 0; o < j.outer; ++o) {
+                for (std::int64_t h = begin; h < end; ++h) {
+                    const std::int64_t at = j.offsets[o] + j.inner_offsets[h] + i;
+                    const std::int32_t id = j.wide_taps ? static_cast<const std::int32_t*>(j.taps)[at]
+                                                        : static_cast<const std::uint8_t*>(j.taps)[at];
+                    if (id == j.ids[o] + j.inner_taps[h]) sum += static_cast<T>(y[at]);
+                }
+            }
+            x[i] = static_cast<S>(sum);
         }
-        x[i] = static_cast<S>(sum);
     }
 }
 

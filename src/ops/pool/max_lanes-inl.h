@@ -64,8 +64,8 @@ template <class S> inline LaneVec<S> load_side(const S* from) {
     }
 }
 
-/// Elements 0, step, 2 step, ...; step is 1 or 2. Reads n * step elements.
-template <class S, std::int64_t step> inline LaneVec<S> load_lanes(const S* from) {
+/// Elements 0, step, 2 step, ...: `step` is 1 or 2, or 0 for any other one. Reads n * step elements.
+template <class S, std::int64_t step> inline LaneVec<S> load_lanes(const S* from, [[maybe_unused]] std::int64_t any) {
 #if HWY_TARGET == HWY_SCALAR
     return load_side(from);
 #else
@@ -73,6 +73,12 @@ template <class S, std::int64_t step> inline LaneVec<S> load_lanes(const S* from
     if constexpr (step == 1) {
         (void)d;
         return load_side(from);
+    } else if constexpr (step == 0) {
+        constexpr std::size_t most = HWY_MAX_BYTES / sizeof(Lane<S>);
+        HWY_ALIGN Lane<S> values[most];
+        for (std::size_t i = 0; i < hn::Lanes(d); ++i)
+            values[i] = static_cast<Lane<S>>(from[static_cast<std::int64_t>(i) * any]);
+        return hn::Load(d, values);
     } else if constexpr (std::is_same_v<S, bfloat16> && std::endian::native == std::endian::little) {
         const hn::RebindToUnsigned<Tag<S>> words;
         const hn::Repartition<std::uint16_t, Tag<S>> halves;
