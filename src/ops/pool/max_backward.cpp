@@ -106,23 +106,25 @@ void gather_channels(const graph::Call& call, const View& gy) {
 
 template <class S> using Sum = std::conditional_t<sizeof(S) == 2, float, S>;
 
-/// Planes of one sample's channel. T is what is added in; with S itself the sums go straight to the result. `once`: no
-/// element is added to twice.
+/// Planes of one sample's channel. With T = S the sums go straight to the result; wider ones live in a ring of slabs
+/// (the entries of the first axis) as long as windows add to them. `once`: no element is added to twice.
 template <class S, class T, bool once> class Planes {
 public:
+    static constexpr bool wider = !std::is_same_v<S, T>;
+    static constexpr std::int64_t most_sums = 1 << 15;  ///< of a plane that stays in the cache as a whole
+
     Planes(const MaxGeometry& g, const View& gy, const View& taps, const View& gx)
-        : g_(g),
-          gy_(gy),
-          taps_(taps),
-          gx_(gx),
-          strides_(contiguous_strides(g.a.sizes)),
-          offsets_(g.tap_offsets(strides_)) {
+        : g_(g), gy_(gy), taps_(taps), gx_(gx), strides_(contiguous_strides(g.a.sizes)) {
         for (const std::int64_t s : g.a.sizes) count_ *= s;
-        dense_ = is_contiguous(g.a.sizes, Strides(spatial_strides(gx)));
-        direct_ = std::is_same_v<S, T> && dense_;
-        if (!direct_) sums_.resize(static_cast<std::size_t>(count_));
+        slab_ = g.rank > 1 ? strides_[0] : count_;
+        direct_ = is_contiguous(g.a.sizes, Strides(spatial_strides(gx)));
+        reach_ = g.rank > 1 ? g.a.window.dilation[0] * (g.a.window.kernel[0] - 1) + 1 : 1;
+        slabs_ = count_ / slab_;
+        if (wider && direct_ && count_ > most_sums) slabs_ = std::min(reach_, slabs_);
+        ring_ = slabs_ < count_ / slab_;
+        if (wider || !direct_) sums_.resize(static_cast<std::size_t>(slabs_ * slab_), T(0));
+        if constexpr (wider) flush_ = find_flush_kernel(gx.dtype);
         width_ = g.a.positions.back();
-        reach_ = g.a.window.dilation[0] * (g.a.window.kernel[0] - 1) + 1;
         find_rows();
         row_.resize(static_cast<std::size_t>(rows_together_ * width_));
         raw_.resize(row_.size());
@@ -130,43 +132,64 @@ public:
     void run(std::int64_t n, std::int64_t c) {
         S* to = gx_.as<S>() + n * gx_.stride(0) + c * gx_.stride(1);
         sum_ = target(to);
-        cleared_ = 0;
+        done_ = 0;
         const S* y = gy_.as<const S>() + n * gy_.stride(0) + c * gy_.stride(1);
         const std::int64_t named = n * taps_.stride(0) + c * taps_.stride(1);
-        for (std::size_t r = 0; r < rows_.size(); r += static_cast<std::size_t>(rows_together_)) {
-            clear(rows_[r + static_cast<std::size_t>(rows_together_) - 1].reach);
-            const T* from = values(y + rows_[r].y);
+        const T* from = nullptr;
+        for (std::size_t r = 0; r < rows_.size(); ++r) {
+            const auto within = static_cast<std::int64_t>(r) % rows_together_;
+            if (within == 0) from = values(y + rows_[r].y);
+            if (ring_) flush(to, rows_[r].settled);
+            if (!wider || !direct_) clear(count_ > most_sums ? rows_[r].reach : count_);
             if (taps_.dtype == u8) {
-                add(from, taps_.as<const std::uint8_t>() + named, r);
+                add(from + within * width_, taps_.as<const std::uint8_t>() + named, rows_[r]);
             } else {
-                add(from, taps_.as<const std::int32_t>() + named, r);
+                add(from + within * width_, taps_.as<const std::int32_t>() + named, rows_[r]);
             }
         }
+        if (wider && direct_) return flush(to, count_);
         clear(count_);
         if (!direct_) store(to);
     }
 
 private:
     struct Row {
-        std::int64_t y, taps, base, reach;  ///< offsets in the planes; `reach`: elements that it may add to
+        std::int64_t y, taps, base;   ///< offsets in the planes; `base`: of tap 0, without the first axis
+        std::int64_t settled, reach;  ///< elements of x before this row's windows, and those up to their end
+        std::size_t table;            ///< of tap offsets with the first axis
     };
     T* target([[maybe_unused]] S* to) {
-        if constexpr (std::is_same_v<S, T>) {
+        if constexpr (!wider) {
             if (direct_) return to;
         }
         return sums_.data();
     }
     void find_rows() {
         const std::int64_t last = g_.rank - 1;
-        Dims at(last, 0);
+        Dims at(last, 0), inner(g_.rank, 0);
+        for (std::int64_t i = 0; i <= last; ++i) inner[i] = last > 0 && i == 0 ? 0 : strides_[i];
+        const std::vector<std::int64_t> rest = g_.tap_offsets(inner);
+        const auto per_entry = std::ssize(rest) / g_.a.window.kernel[0];
         for (std::int64_t row = 0, rows = g_.rows(); row < rows; ++row) {
-            Row r{0, 0, g_.start(last, 0), count_};
+            Row r{0, 0, g_.start(last, 0), 0, count_, 0};
             for (std::int64_t i = 0; i < last; ++i) {
                 r.y += at[i] * gy_.stride(i + 2);
                 r.taps += at[i] * taps_.stride(i + 2);
-                r.base += g_.start(i, at[i]) * strides_[i];
+                if (i > 0) r.base += g_.start(i, at[i]) * strides_[i];
             }
-            if (last > 0) r.reach = std::min(count_, (g_.start(0, at[0]) + reach_) * strides_[0]);
+            const std::int64_t start = last > 0 ? g_.start(0, at[0]) : 0;
+            r.table = last > 0 ? static_cast<std::size_t>(at[0]) : 0;
+            if (r.table == tables_.size()) {
+                tables_.push_back(rest);
+                for (std::int64_t t = 0; last > 0 && t < std::ssize(rest); ++t) {
+                    const std::int64_t entry = start + t / per_entry * g_.a.window.dilation[0];
+                    tables_.back()[static_cast<std::size_t>(t)] += (entry % slabs_ + slabs_) % slabs_ * slab_;
+                }
+            }
+            if (last > 0) {
+                r.settled = std::clamp<std::int64_t>(start * slab_, 0, count_);
+                r.reach = std::min(count_, (start + reach_) * slab_);
+            }
             rows_.push_back(r);
             for (std::int64_t i = last - 1; i >= 0 && ++at[i] == g_.a.positions[i]; --i) at[i] = 0;
         }
@@ -178,9 +201,16 @@ private:
         rows_together_ = together ? std::ssize(rows_) : 1;
     }
     void clear(std::int64_t end) {
-        if (end <= cleared_) return;
-        std::memset(static_cast<void*>(sum_ + cleared_), 0, static_cast<std::size_t>(end - cleared_) * sizeof(T));
-        cleared_ = end;
+        if (end <= done_) return;
+        std::memset(static_cast<void*>(sum_ + done_), 0, static_cast<std::size_t>(end - done_) * sizeof(T));
+        done_ = end;
+    }
+    /// Sums up to `end` are complete: rounds them, and leaves zeros for slabs to come.
+    void flush([[maybe_unused]] S* to, [[maybe_unused]] std::int64_t end) {
+        if constexpr (wider) {
+            if (!ring_) return flush_(sum_, to, count_);
+            for (; done_ < end; done_ += slab_) flush_(sum_ + done_ / slab_ % slabs_ * slab_, to + done_, slab_);
+        }
     }
     /// The cotangents of the next rows of windows, in T.
     const T* values(const S* from) {
@@ -190,7 +220,7 @@ private:
             cpu::gather(raw_.data(), from, step, sizeof(S), n);
             from = raw_.data();
         }
-        if constexpr (std::is_same_v<S, T>) {
+        if constexpr (!wider) {
             return from;
         } else {
             const void* const in[1] = {from};
@@ -198,33 +228,25 @@ private:
             return row_.data();
         }
     }
-    template <class Id> void add(const T* from, const Id* named, std::size_t first) const {
+    template <class Id> void add(const T* from, const Id* named, const Row& r) const {
         const std::int64_t id_step = taps_.stride(g_.rank + 1), step = g_.a.window.stride[g_.rank - 1];
         const std::int64_t none = no_tap_of(taps_.dtype), width = width_;
-        const std::int64_t* offsets = offsets_.data();
+        const std::int64_t* offsets = tables_[r.table].data();
         T* sums = sum_;
-        for (std::int64_t row = 0; row < rows_together_; ++row, from += width) {
-            const Row& r = rows_[first + static_cast<std::size_t>(row)];
-            const Id* ids = named + r.taps;
-            std::int64_t at = r.base;
-            for (std::int64_t p = 0; p < width; ++p, at += step) {
-                const auto id = static_cast<std::int64_t>(ids[p * id_step]);
-                if (id == none) continue;
-                if constexpr (once) {
-                    sums[at + offsets[id]] = from[p];
-                } else {
-                    sums[at + offsets[id]] += from[p];
-                }
+        const Id* ids = named + r.taps;
+        std::int64_t at = r.base;
+        for (std::int64_t p = 0; p < width; ++p, at += step) {
+            const auto id = static_cast<std::int64_t>(ids[p * id_step]);
+            if (id == none) continue;
+            if constexpr (once) {
+                sums[at + offsets[id]] = from[p];
+            } else {
+                sums[at + offsets[id]] += from[p];
             }
         }
     }
+    /// To a plane with gaps.
     void store(S* to) const {
-        if (dense_) {
-            const void* const in[1] = {sums_.data()};
-            const DType from = std::is_same_v<S, T> ? gx_.dtype : f32;
-            cpu::find_convert(from, gx_.dtype)(in, to, count_, nullptr);
-            return;
-        }
         const auto strides = spatial_strides(gx_);
         Dims at(g_.rank, 0);
         for (const T sum : sums_) {
@@ -238,13 +260,14 @@ private:
     const MaxGeometry& g_;
     const View &gy_, &taps_, &gx_;
     Strides strides_;
-    std::vector<std::int64_t> offsets_;
+    std::vector<std::vector<std::int64_t>> tables_;
     std::vector<Row> rows_;
     std::vector<T> sums_, row_;
     std::vector<S> raw_;
     T* sum_ = nullptr;
-    std::int64_t count_ = 1, cleared_ = 0, reach_ = 1, width_ = 1, rows_together_ = 1;
-    bool dense_ = false, direct_ = false;
+    FlushKernel flush_ = nullptr;
+    std::int64_t count_ = 1, slab_ = 1, slabs_ = 1, reach_ = 1, done_ = 0, width_ = 1, rows_together_ = 1;
+    bool direct_ = false, ring_ = false;
 };
 
 template <class S, class T, bool once> void scatter_planes(const graph::Call& call, const View& gy) {

@@ -198,40 +198,91 @@ template <class S, bool keep> void max_lanes(const MaxLanes& j) {
     for (std::int64_t i = 0; i < j.lanes; ++i) pass.scalar(i);
 }
 
-template <class S> void put_lanes(const PutLanes& j) {
-    using T = Lane<S>;
-    const Tag<S> d;
-    const IdTag<S> di;
-    const auto n = static_cast<std::int64_t>(hn::Lanes(d));
+/// Calls body(offset, number) for the windows that hold position p.
+template <class F> inline void each_holder(const PutLanes& j, std::int64_t p, const F& body) {
+    const std::int64_t begin = j.inner_first[p], count = j.inner_first[p + 1] - begin, outer = j.outer;
+    const std::int64_t* inner_offsets = j.inner_offsets + begin;
+    const std::int32_t* inner_taps = j.inner_taps + begin;
+    for (std::int64_t o = 0; o < outer; ++o) {
+        const std::int64_t offset = j.offsets[o];
+        const std::int32_t id = j.ids[o];
+        for (std::int64_t h = 0; h < count; ++h) body(offset + inner_offsets[h], id + inner_taps[h]);
+    }
+}
+
+template <class S, bool wide> struct PutPass {
+    const PutLanes& j;
     const S* y = static_cast<const S*>(j.y);
+    const void* taps = j.taps;
+
+    LaneVec<S> chosen(std::int64_t at, IdVec<S> id) const {
+        const Tag<S> d;
+        const auto here = hn::RebindMask(d, hn::Eq(load_ids<S>(taps, wide, at), id));
+        return hn::IfThenElseZero(here, load_side(y + at));
+    }
+    void four(std::int64_t p, std::int64_t i, S* x) const {
+        const Tag<S> d;
+        const auto n = static_cast<std::int64_t>(hn::Lanes(d));
+        auto a = hn::Zero(d), b = hn::Zero(d), c = hn::Zero(d), e = hn::Zero(d);
+        each_holder(j, p, [&](std::int64_t offset, std::int32_t number) {
+            const auto id = hn::Set(IdTag<S>(), static_cast<LaneId<S>>(number));
+            a = hn::Add(a, chosen(offset + i, id));
+            b = hn::Add(b, chosen(offset + i + n, id));
+            c = hn::Add(c, chosen(offset + i + 2 * n, id));
+            e = hn::Add(e, chosen(offset + i + 3 * n, id));
+        });
+        store_lanes<S>(a, x + i);
+        store_lanes<S>(b, x + i + n);
+        store_lanes<S>(c, x + i + 2 * n);
+        store_lanes<S>(e, x + i + 3 * n);
+    }
+    void one(std::int64_t p, std::int64_t i, S* x) const {
+        auto sum = hn::Zero(Tag<S>());
+        each_holder(j, p, [&](std::int64_t offset, std::int32_t number) {
+            sum = hn::Add(sum, chosen(offset + i, hn::Set(IdTag<S>(), static_cast<LaneId<S>>(number))));
+        });
+        store_lanes<S>(sum, x + i);
+    }
+    void scalar(std::int64_t p, std::int64_t i, S* x) const {
+        Lane<S> sum = 0;
+        each_holder(j, p, [&](std::int64_t offset, std::int32_t number) {
+            const std::int64_t at = offset + i;
+            const std::int32_t id =
+                wide ? static_cast<const std::int32_t*>(taps)[at] : static_cast<const std::uint8_t*>(taps)[at];
+            if (id == number) sum += static_cast<Lane<S>>(y[at]);
+        });
+        x[i] = static_cast<S>(sum);
+    }
+};
+
+template <class S, bool wide> void put_rows(const PutLanes& j) {
+    const auto n = static_cast<std::int64_t>(hn::Lanes(Tag<S>()));
+    const PutPass<S, wide> pass{j};
     for (std::int64_t p = 0; p < j.positions; ++p) {
         S* x = static_cast<S*>(j.x) + p * j.x_step;
-        const std::int64_t begin = j.inner_first[p], end = j.inner_first[p + 1];
         std::int64_t i = 0;
-        for (; i + n <= j.lanes; i += n) {
-            auto sum = hn::Zero(d);
-            for (std::int64_t o = 0; o < j.outer; ++o) {
-                for (std::int64_t h = begin; h < end; ++h) {
-                    const std::int64_t at = j.offsets[o] + j.inner_offsets[h] + i;
-                    const auto id = hn::Set(di, static_cast<LaneId<S>>(j.ids[o] + j.inner_taps[h]));
-                    const auto here = hn::RebindMask(d, hn::Eq(load_ids<S>(j.taps, j.wide_taps, at), id));
-                    sum = hn::Add(sum, hn::IfThenElseZero(here, load_side(y + at)));
-                }
-            }
-            store_lanes<S>(sum, x + i);
-        }
-        for (; i < j.lanes; ++i) {
-            T sum = 0;
-            for (std::int64_t o = 0; o < j.outer; ++o) {
-                for (std::int64_t h = begin; h < end; ++h) {
-                    const std::int64_t at = j.offsets[o] + j.inner_offsets[h] + i;
-                    const std::int32_t id = j.wide_taps ? static_cast<const std::int32_t*>(j.taps)[at]
-                                                        : static_cast<const std::uint8_t*>(j.taps)[at];
-                    if (id == j.ids[o] + j.inner_taps[h]) sum += static_cast<T>(y[at]);
-                }
-            }
-            x[i] = static_cast<S>(sum);
-        }
+        for (; i + 4 * n <= j.lanes; i += 4 * n) pass.four(p, i, x);
+        for (; i + n <= j.lanes; i += n) pass.one(p, i, x);
+        for (; i < j.lanes; ++i) pass.scalar(p, i, x);
+    }
+}
+
+template <class S> void put_lanes(const PutLanes& j) {
+    return j.wide_taps ? put_rows<S, true>(j) : put_rows<S, false>(j);
+}
+
+template <class S> void flush_sums(Lane<S>* sums, void* to, std::int64_t count) {
+    const Tag<S> d;
+    const auto n = static_cast<std::int64_t>(hn::Lanes(d));
+    S* out = static_cast<S*>(to);
+    std::int64_t i = 0;
+    for (; i + n <= count; i += n) {
+        store_lanes<S>(hn::LoadU(d, sums + i), out + i);
+        hn::StoreU(hn::Zero(d), d, sums + i);
+    }
+    for (; i < count; ++i) {
+        out[i] = static_cast<S>(sums[i]);
+        sums[i] = 0;
     }
 }
 
@@ -263,6 +314,8 @@ PutKernel put_kernel(DType dtype) {
     }
 }
 
+FlushKernel flush_kernel(DType dtype) { return dtype == f16 ? flush_sums<float16> : flush_sums<bfloat16>; }
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace calor::ops::pool
@@ -273,9 +326,11 @@ namespace calor::ops::pool {
 
 HWY_EXPORT(max_kernel);
 HWY_EXPORT(put_kernel);
+HWY_EXPORT(flush_kernel);
 
 MaxKernel find_max_kernel(DType dtype, bool keep) { return HWY_DYNAMIC_DISPATCH(max_kernel)(dtype, keep); }
 PutKernel find_put_kernel(DType dtype) { return HWY_DYNAMIC_DISPATCH(put_kernel)(dtype); }
+FlushKernel find_flush_kernel(DType dtype) { return HWY_DYNAMIC_DISPATCH(flush_kernel)(dtype); }
 
 }  // namespace calor::ops::pool
 #endif

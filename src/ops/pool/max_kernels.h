@@ -52,4 +52,8 @@ using PutKernel = void (*)(const PutLanes&);
 /// Floating dtypes; f16 and bf16 add in f32 and round once.
 PutKernel find_put_kernel(DType dtype);
 
+/// Rounds f32 sums to f16 or bf16 and sets them to 0.
+using FlushKernel = void (*)(float* sums, void* to, std::int64_t count);
+FlushKernel find_flush_kernel(DType dtype);
+
 }  // namespace calor::ops::pool
