@@ -9,6 +9,7 @@
 #include "calor/index.h"
 #include "calor/pool.h"
 #include "calor/random.h"
+#include "calor/resample.h"
 #include "calor/view.h"
 
 namespace calor::ops::pool {
@@ -69,9 +70,9 @@ MaxPoolResult adaptive(std::string_view operation, const Tensor& x, const Adapti
                        const Where& where) {
     BoxAttributes a{sizes_of(operation, x, where), {}, {}};
     a.positions = per_axis(operation, "size", options.size, a.sizes.rank(), 0, where);
-    constexpr std::int64_t keep_size = std::numeric_limits<std::int64_t>::min();
+
     for (std::int64_t i = 0; i < a.sizes.rank(); ++i) {
-        if (a.positions[i] == keep_size) a.positions[i] = a.sizes[i];
+        if (a.positions[i] == keep) a.positions[i] = a.sizes[i];
         check_option(operation, "size", a.positions[i], 1, where);
     }
     const Tensor values = graph::record(box_operation, std::move(a), {x}, where);

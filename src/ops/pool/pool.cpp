@@ -1,9 +1,7 @@
-// Pooling: checks, shape and gradient rules, public functions.
+// Max pooling: checks, shape and gradient rules, public functions.
 #include "calor/pool.h"
 
-#include <fmt/format.h>
-
-#include "ops/pool/pool.h"
+#include "ops/pool/max_geometry.h"
 
 namespace calor::ops::pool {
 namespace {
@@ -37,9 +35,9 @@ graph::Format format(const Call& call) {
     return channels_last(call.inputs.back()) ? graph::Format::channels_last : graph::Format::plain;
 }
 
-template <Kind kind> std::span<const graph::Implementation> implementations(DeviceKind) {
+template <void (*fast)(const Call&), Kind kind> std::span<const graph::Implementation> implementations(DeviceKind) {
     static const graph::Implementation list[] = {
-        {.name = "pool_loops", .run = [](const Call& call) { run_loops(kind, call); }},
+        {.name = "pool_loops", .run = fast},
         {.name = "reference", .run = [](const Call& call) { run_reference(kind, call); }}};
     return list;
 }
@@ -47,41 +45,27 @@ template <Kind kind> std::span<const graph::Implementation> implementations(Devi
 void max_gradient(const GradContext& c);
 void max_grad_gradient(const GradContext& c);
 void max_take_gradient(const GradContext& c);
-void average_gradient(const GradContext& c);
-void average_grad_gradient(const GradContext& c);
 
 const graph::Operation max_operation{.name = "max_pool",
                                      .infer = infer_to_positions,
                                      .gradient = max_gradient,
-                                     .implementations = implementations<Kind::max>,
+                                     .implementations = implementations<max_forward, Kind::max>,
                                      .format = format};
 const graph::Operation max_grad_operation{.name = "max_pool_grad",
                                           .traits = graph::linear,
                                           .infer = infer_to_sizes,
                                           .gradient = max_grad_gradient,
-                                          .implementations = implementations<Kind::max_grad>,
+                                          .implementations = implementations<max_grad, Kind::max_grad>,
                                           .format = format};
 const graph::Operation max_take_operation{.name = "max_pool_take",
                                           .traits = graph::linear,
                                           .infer = infer_to_positions,
                                           .gradient = max_take_gradient,
-                                          .implementations = implementations<Kind::max_take>,
+                                          .implementations = implementations<max_take, Kind::max_take>,
                                           .format = format};
-const graph::Operation average_operation{.name = "avg_pool",
-                                         .traits = graph::linear,
-                                         .infer = infer_to_positions,
-                                         .gradient = average_gradient,
-                                         .implementations = implementations<Kind::average>,
-                                         .format = format};
-const graph::Operation average_grad_operation{.name = "avg_pool_grad",
-                                              .traits = graph::linear,
-                                              .infer = infer_to_sizes,
-                                              .gradient = average_grad_gradient,
-                                              .implementations = implementations<Kind::average_grad>,
-                                              .format = format};
 const graph::Operation indices_operation{.name = "pool_indices",
                                          .infer = infer_indices,
-                                         .implementations = implementations<Kind::indices>,
+                                         .implementations = implementations<max_indices, Kind::indices>,
                                          .format = format};
 
 void max_gradient(const GradContext& c) {
@@ -95,15 +79,8 @@ void max_grad_gradient(const GradContext& c) {
 void max_take_gradient(const GradContext& c) {
     c.grads[0] = graph::record(max_grad_operation, c.attributes, {c.cotangent(), c.inputs[1]}, c.where);
 }
-void average_gradient(const GradContext& c) {
-    c.grads[0] = graph::record(average_grad_operation, c.attributes, {c.cotangent()}, c.where);
-}
-void average_grad_gradient(const GradContext& c) {
-    c.grads[0] = graph::record(average_operation, c.attributes, {c.cotangent()}, c.where);
-}
 
-template <class Options>
-Attributes resolve(std::string_view operation, const Tensor& x, const Options& o, const Where& where) {
+Attributes resolve(std::string_view operation, const Tensor& x, const MaxPoolOptions& o, const Where& where) {
     check_defined(operation, x, "the input", where);
     if (x.rank() < 3) fail("pool/rank", operation, where, {{"got", x.rank()}}, describe(x));
     Attributes a;
@@ -121,7 +98,7 @@ Attributes resolve(std::string_view operation, const Tensor& x, const Options& o
              {{"option", "kernel"},
               {"got", kernel},
               {"expected", "fewer than 2^31 - 1 taps"},
-              {"help", "use a reduction such as mean()"}});
+              {"help", "use a reduction such as max()"}});
     }
     return a;
 }

@@ -33,21 +33,6 @@ std::vector<Tap> taps_of(const Attributes& a, const Dims& position) {
     return taps;
 }
 
-std::int64_t divisor_of(const Attributes& a, const Dims& position, std::int64_t inside) {
-    if (a.divisor > 0) return a.divisor;
-    if (!a.count_padding) return std::max<std::int64_t>(inside, 1);
-    const Window& w = a.window;
-    std::int64_t count = 1;
-    for (std::int64_t i = 0; i < w.rank(); ++i) {
-        std::int64_t here = 0;
-        for (std::int64_t k = 0; k < w.kernel[i]; ++k) {
-            here += position[i] * w.stride[i] - w.pad_low[i] + k * w.dilation[i] < a.sizes[i] + w.pad_high[i];
-        }
-        count *= here;
-    }
-    return count;
-}
-
 std::int64_t offset_of(const View& v, std::int64_t n, std::int64_t c, const Dims& at) {
     std::int64_t offset = n * v.stride(0) + c * v.stride(1);
     for (std::int64_t i = 0; i < at.rank(); ++i) offset += at[i] * v.stride(i + 2);
@@ -84,7 +69,7 @@ template <class T, class A> struct Reference {
 
     void window(std::int64_t n, std::int64_t c, const Dims& position, std::vector<A>& sums) const {
         const std::vector<Tap> taps = taps_of(a, position);
-        const View& small = kind == Kind::max_grad || kind == Kind::average_grad ? source : result;
+        const View& small = kind == Kind::max_grad ? source : result;
         const std::int64_t at = offset_of(small, n, c, position);
         if (kind == Kind::max) {
             T best = lowest<T>();
@@ -100,24 +85,20 @@ template <class T, class A> struct Reference {
             if (a.taps) write_tap(call.outputs[1], offset_of(call.outputs[1], n, c, position), id);
             return;
         }
-        const std::int64_t divisor = divisor_of(a, position, std::ssize(taps));
         A sum = A(0);
         for (const Tap& tap : taps) {
-            const bool average = kind == Kind::average || kind == Kind::average_grad;
-            if (!average && read_tap(call.inputs[1], offset_of(call.inputs[1], n, c, position)) != tap.id) continue;
+            if (read_tap(call.inputs[1], offset_of(call.inputs[1], n, c, position)) != tap.id) continue;
             if (&small == &result) {
                 sum += static_cast<A>(source.as<T>()[offset_of(source, n, c, tap.at)]);
             } else {
-                const A g = static_cast<A>(source.as<T>()[at]);
-                sums[static_cast<std::size_t>(tap.index)] += average ? g / static_cast<A>(divisor) : g;
+                sums[static_cast<std::size_t>(tap.index)] += static_cast<A>(source.as<T>()[at]);
             }
         }
-        if (&small == &result)
-            result.as<T>()[at] = static_cast<T>(kind == Kind::average ? sum / static_cast<A>(divisor) : sum);
+        if (&small == &result) result.as<T>()[at] = static_cast<T>(sum);
     }
 
     void run() const {
-        const bool scatters = kind == Kind::max_grad || kind == Kind::average_grad;
+        const bool scatters = kind == Kind::max_grad;
         std::int64_t spatial = 1, windows = 1;
         for (const std::int64_t s : a.sizes) spatial *= s;
         for (const std::int64_t p : a.positions) windows *= p;
