@@ -225,7 +225,8 @@ TEST_P(EveryNorm, GivesTheSameBitsForAnyNumberOfThreads) {
     const int before = ca::thread_count();
     for (const Shape& shape : {Shape{64, 8, 300}, Shape{2, 4, 20000}}) {
         const Shape parameter = GetParam().parameter(shape);
-        for (const auto& [layout, x] : layouts(random_tensor(shape, 3, -2, 2, ca::f32))) {
+        for (const auto& entry : layouts(random_tensor(shape, 3, -2, 2, ca::f32))) {
+            const Tensor& x = entry.second;
             const auto pass = [&] {
                 const Tensor t = x.requires_grad(), w = ca::ones(parameter).requires_grad(),
                              b = ca::zeros(parameter).requires_grad();
@@ -239,7 +240,7 @@ TEST_P(EveryNorm, GivesTheSameBitsForAnyNumberOfThreads) {
             ca::set_thread_count(1);
             const auto one = pass();
             ca::set_thread_count(2);
-            EXPECT_EQ(pass(), one) << GetParam().name << layout;
+            EXPECT_EQ(pass(), one) << GetParam().name << entry.first;
         }
     }
     ca::set_thread_count(before);

@@ -10,6 +10,7 @@
 
 #include "calor/creation.h"
 #include "calor/device.h"
+#include "calor/index.h"
 #include "calor/view.h"
 #include "gradient_check.h"
 
@@ -192,7 +193,8 @@ TEST(SoftmaxGradients, MatchTheReference) {
                  w = random_tensor({20, 31, 18}, 12, -1, 1, ca::f32);
     for (std::int64_t axis = 0; axis < 3; ++axis) {
         for (const Function f : {Function(ca::softmax), Function(ca::log_softmax)}) {
-            for (const auto& [layout, t] : layouts(x)) {
+            for (const auto& entry : layouts(x)) {
+                const Tensor& t = entry.second;
                 const auto gradient = [&] {
                     return ca::grad([&](const Tensor& s) { return ca::sum(f(s, axis, ca::Where::current()) * w); })(t);
                 };
@@ -200,7 +202,7 @@ TEST(SoftmaxGradients, MatchTheReference) {
                 setenv("CALOR_DISABLE", "lanes", 1);
                 const Values slow = gradient().to(ca::f64).to_vector<double>();
                 unsetenv("CALOR_DISABLE");
-                expect_close(fast, slow, 1e-5, layout);
+                expect_close(fast, slow, 1e-5, entry.first);
             }
         }
     }
@@ -214,4 +216,82 @@ TEST(Softmax, RefusesWrongArguments) {
         expect_error("axis/range", [&] { (void)f(ca::ones({}), -1, where); });
         expect_error("tensor/undefined", [&] { (void)f(Tensor(), 0, where); });
     }
+}
+
+namespace {
+
+Tensor classes_for(const Shape& shape, std::int64_t classes) {
+    std::vector<std::int64_t> values;
+    for (std::int64_t i = 0; i < ca::numel(shape); ++i) values.push_back(i * 7 % classes);
+    return ca::tensor(values, shape);
+}
+
+/// By log_softmax and one_hot.
+Tensor cross_entropy_formula(const Tensor& x, const Tensor& classes, std::int64_t axis) {
+    const Tensor hot = ca::movedim(ca::one_hot(classes, x.size(axis), ca::f64), {-1}, {axis});
+    return -ca::sum(ca::log_softmax(x, axis) * hot, {axis});
+}
+
+}  // namespace
+
+TEST(SoftmaxCrossEntropy, MatchesTheFormulaAndItsGradient) {
+    for (const char* disabled : {"", "lanes"}) {
+        for (const Shape& shape : {Shape{7}, Shape{5, 10}, Shape{4, 21, 3}, Shape{2, 6, 3, 4}}) {
+            for (const auto& [layout, x] : layouts(random_tensor(shape, 13, -3, 3))) {
+                for (std::int64_t axis = 0; axis < x.rank(); ++axis) {
+                    Shape rest = shape;
+                    rest.erase(axis);
+                    const Tensor classes = classes_for(rest, shape[axis]), leaf = x.requires_grad(),
+                                 u = random_tensor(rest, 14);
+                    setenv("CALOR_DISABLE", disabled, 1);
+                    const Tensor loss = ca::softmax_cross_entropy(leaf, classes, axis),
+                                 slow = cross_entropy_formula(leaf, classes, axis);
+                    const Tensor g = ca::gradients({loss}, {leaf}, {u})[0].eval(),
+                                 s = ca::gradients({slow}, {leaf}, {u})[0];
+                    expect_close(loss, slow.to_vector<double>(), 1e-13, layout);
+                    unsetenv("CALOR_DISABLE");
+                    expect_close(g, s.to_vector<double>(), 1e-13, layout);
+                }
+            }
+        }
+    }
+    const Tensor x = random_tensor({50, 300}, 15, -3, 3), classes = classes_for({50}, 300);
+    for (const ca::DType dtype : {ca::f32, ca::f16, ca::bf16}) {
+        const Tensor loss = ca::softmax_cross_entropy(x.to(dtype), classes.to(ca::i32));
+        EXPECT_EQ(loss.dtype(), ca::f32);
+        expect_close(loss, cross_entropy_formula(x.to(dtype).to(ca::f64), classes, 1).to_vector<double>(), 1e-6,
+                     "dtypes");
+    }
+    const Tensor half = x.to(ca::bf16).requires_grad();
+    EXPECT_EQ(ca::backward(ca::mean(ca::softmax_cross_entropy(half, classes)))[half].dtype(), ca::bf16);
+}
+
+TEST(SoftmaxCrossEntropy, HasGradientsOfAnyOrder) {
+    const Tensor classes = classes_for({3, 2}, 4), x = random_tensor({3, 4, 2}, 16);
+    expect_gradients([&](const Tensor& t) { return ca::softmax_cross_entropy(t, classes, 1); }, x);
+    expect_gradients(
+        [&](const Tensor& t) {
+            return ca::softmax_cross_entropy(t * t, ca::reshape(classes, {2, 3}), 1);
+        },
+        ca::reshape(x, {2, 4, 3}));
+    const ca::TensorFunction f = [&](const Tensor& t) {
+        const Tensor l = ca::softmax_cross_entropy(t, classes, 1);
+        return ca::sum(l * l);
+    };
+    expect_gradients([&](const Tensor& t) { return ca::grad(f)(t); }, x);
+}
+
+TEST(SoftmaxCrossEntropy, RefusesWrongArguments) {
+    const Tensor x = ca::ones({2, 3}), classes = ca::zeros({2}, ca::i64);
+    expect_error("tensor/undefined", [&] { (void)ca::softmax_cross_entropy({}, classes); });
+    expect_error("tensor/undefined", [&] { (void)ca::softmax_cross_entropy(x, {}); });
+    expect_error("axis/range", [&] { (void)ca::softmax_cross_entropy(x, classes, 2); });
+    expect_error("shape/mismatch", [&] { (void)ca::softmax_cross_entropy(x, classes, 0); });
+    expect_error("dtype/unsupported", [&] { (void)ca::softmax_cross_entropy(x, ca::zeros({2})); });
+    expect_error("dtype/unsupported", [&] { (void)ca::softmax_cross_entropy(ca::ones({2, 3}, ca::i32), classes); });
+    expect_error("index/range", [&] { (void)ca::softmax_cross_entropy(x, ca::full({2}, 3, ca::i64)).eval(); });
+    expect_error("index/range", [&] { (void)ca::softmax_cross_entropy(x, ca::full({2}, -1, ca::i8)).eval(); });
+    const Tensor none = ca::zeros({0, 3}).requires_grad();
+    EXPECT_EQ(ca::backward(ca::sum(ca::softmax_cross_entropy(none, ca::zeros({0}, ca::i64))))[none].shape(),
+              (Shape{0, 3}));
 }

@@ -284,13 +284,13 @@ private:
     }
 
     void write_affine() const {
-        const std::pair<const View*, const std::vector<double>*> results[] = {{&call_.outputs[1], &weight_grad_},
-                                                                              {&call_.outputs[2], &bias_grad_}};
-        for (const auto& [view, values] : results) {
-            each_element(*view, affine_strides_, [view = view, values = values](std::int64_t to, std::int64_t from) {
-                view->template as<T>()[to] = static_cast<T>((*values)[static_cast<std::size_t>(from)]);
-            });
-        }
+        write_affine(call_.outputs[1], weight_grad_);
+        write_affine(call_.outputs[2], bias_grad_);
+    }
+    void write_affine(const View& result, const std::vector<double>& values) const {
+        each_element(result, affine_strides_, [&](std::int64_t to, std::int64_t from) {
+            result.as<T>()[to] = static_cast<T>(values[static_cast<std::size_t>(from)]);
+        });
     }
 
     const graph::Call& call_;

@@ -222,7 +222,8 @@ template <class T, bool Flip> struct Argument {
         std::int64_t index;  ///< -1: nothing yet
     };
     static HWY_INLINE bool better(T x, const State& s) {
-        return (s.index < 0) | (Flip ? x < s.best : x > s.best) | (is_nan(x) & !is_nan(s.best));
+        const int first = s.index < 0, beyond = Flip ? x < s.best : x > s.best, nan = is_nan(x), known = is_nan(s.best);
+        return (first | beyond | (nan & ~known)) != 0;  // without branches
     }
     /// A few elements, one by one without branches.
     static HWY_INLINE void short_row(const T* HWY_RESTRICT x, std::int64_t n, std::int64_t position, State& s) {

@@ -163,6 +163,30 @@ template <class T> void log_softmax_grad_row(const void* const* in, void* out, s
         });
 }
 
+template <class T> double logsumexp_row(const void* from, std::int64_t n) {
+    const Tag<T> d;
+    const auto* x = static_cast<const T*>(from);
+    const T top = row_max(x, n);
+    const auto shift = hn::Set(d, top);
+    constexpr T none = -std::numeric_limits<T>::infinity();
+    const double sum = row_sum<T>(
+        n, [&](std::int64_t i) HWY_ATTR { return hn::Exp(d, hn::Sub(hn::LoadU(d, x + i), shift)); },
+        [&](std::int64_t i, std::int64_t rest)
+            HWY_ATTR { return hn::Exp(d, hn::Sub(load_tail(x + i, rest, none), shift)); });
+    return static_cast<double>(top) + std::log(sum);
+}
+
+template <class T> void scaled_softmax_row(const void* from, void* to, std::int64_t n, double sum, double g) {
+    const Tag<T> d;
+    const auto* x = static_cast<const T*>(from);
+    const auto shift = hn::Set(d, static_cast<T>(sum)), scale = hn::Set(d, static_cast<T>(g));
+    row_map(
+        static_cast<T*>(to), n,
+        [&](std::int64_t i) HWY_ATTR { return hn::Mul(hn::Exp(d, hn::Sub(hn::LoadU(d, x + i), shift)), scale); },
+        [&](std::int64_t i, std::int64_t rest)
+            HWY_ATTR { return hn::Mul(hn::Exp(d, hn::Sub(load_tail(x + i, rest, T(0)), shift)), scale); });
+}
+
 /// Calls body(d, j) for vectors of columns from j on, and one at a time at the end.
 template <class T, class Body> HWY_INLINE void each_column(std::int64_t width, const Body& body) {
     constexpr std::int64_t lanes = lanes_of<T>();
@@ -241,6 +265,11 @@ constexpr LineKernels kernels[] = {{softmax_row<T>, softmax_columns<T, false>},
 
 }  // namespace
 
+const CrossEntropyKernels* cross_entropy_table(bool wide) {
+    static constexpr CrossEntropyKernels narrow{logsumexp_row<float>, scaled_softmax_row<float>};
+    static constexpr CrossEntropyKernels full{logsumexp_row<double>, scaled_softmax_row<double>};
+    return wide ? &full : &narrow;
+}
 const LineKernels* softmax_table(bool wide) { return wide ? kernels<double> : kernels<float>; }
 
 }  // namespace HWY_NAMESPACE
@@ -251,6 +280,11 @@ HWY_AFTER_NAMESPACE();
 namespace calor::ops {
 
 HWY_EXPORT(softmax_table);
+HWY_EXPORT(cross_entropy_table);
+
+const CrossEntropyKernels& find_cross_entropy_kernels(bool wide) {
+    return *HWY_DYNAMIC_DISPATCH(cross_entropy_table)(wide);
+}
 
 const LineKernels& find_softmax_kernels(SoftmaxKernel kind, bool wide) {
     return HWY_DYNAMIC_DISPATCH(softmax_table)(wide)[static_cast<int>(kind)];
