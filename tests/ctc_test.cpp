@@ -252,6 +252,20 @@ TEST(Ctc, WideRangesKeepTheirAccuracy) {
     EXPECT_NEAR(loss, loss_of(x, target), 1e-6 * loss);
 }
 
+/// Thousands of frames, hundreds of labels: numbers everywhere, and posteriors that add up.
+TEST(Ctc, LongSamplesHaveFiniteGradients) {
+    const std::int64_t t = 3600, s = 600, c = 30;
+    const Tensor targets = ca::tensor(cycling(s, c), {1, s}), x = random_tensor({t, 1, c}, 5, -4, 4, ca::f32);
+    const auto g = gradient_of(x, targets);
+    for (std::size_t frame = 0; frame < static_cast<std::size_t>(t); ++frame) {
+        double sum = 0;
+        for (std::size_t k = 0; k < static_cast<std::size_t>(c); ++k) sum += g[frame * static_cast<std::size_t>(c) + k];
+        ASSERT_NEAR(sum, 0, 1e-5) << frame;
+    }
+    const double loss = loss_of(x, targets);
+    EXPECT_NEAR(loss, loss_of(x.to(ca::f64), targets), 1e-6 * loss);
+}
+
 TEST(Ctc, TheBlankMayBeAnyClass) {
     const Tensor x = random_tensor({8, 2, 5}, 6), targets = ca::tensor(Labels{1, 2, 4, 3, 3, 1}, {2, 3});
     const Tensor moved = ca::concat({ca::slice(x, 2, {.start = 1}), ca::slice(x, 2, {.stop = 1})}, 2);

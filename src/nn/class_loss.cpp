@@ -66,26 +66,39 @@ Tensor along_classes(const Tensor& weight, const ClassLoss& loss, std::int64_t r
     return reshape(weight, shape, loss.where);
 }
 
-Tensor from_indices(const ClassLoss& loss, const Tensor& logs, const Tensor& targets, const CrossEntropyOptions& o) {
+/// What the scores of classes are.
+enum class Scores : std::uint8_t { logits, log_probabilities };
+
+Tensor from_indices(const ClassLoss& loss, const Tensor& scores, Scores kind, const Tensor& targets,
+                    const CrossEntropyOptions& o) {
     const Where& at = loss.where;
     if (!is_integer(targets.dtype())) {
         fail("dtype/unsupported", loss.operation, at,
              {{"argument", "the target"}, {"got", targets.dtype()}, {"expected", "an integer dtype (class indices)"}},
              "target " + describe(targets));
     }
-    Shape expected = logs.shape();
+    Shape expected = scores.shape();
     expected.erase(loss.axis);
-    check_targets(loss, logs, targets, expected);
+    check_targets(loss, scores, targets, expected);
     const Tensor wide = targets.to(i64, at);
     const Tensor counts = ne(wide, o.ignore_index, at);
     const Tensor classes = where(counts, wide, 0, at);
-    const Tensor picked = squeeze(gather(logs, loss.axis, unsqueeze(classes, loss.axis, at), at), {loss.axis}, at);
+    const DType dtype = compute_type(scores.dtype());
+    Tensor single, logs;  // logs: of all classes, where they are needed
+    // The fused operation reads lines of classes: where they lie side by side.
+    if (kind == Scores::logits && o.label_smoothing == 0 && loss.axis == scores.rank() - 1) {
+        single = softmax_cross_entropy(scores, classes, loss.axis, at);
+    } else {
+        logs = scores.to(dtype, at);
+        if (kind == Scores::logits) logs = log_softmax(logs, loss.axis, at);
+        single = -squeeze(gather(logs, loss.axis, unsqueeze(classes, loss.axis, at), at), {loss.axis}, at);
+    }
     Tensor factor;  // of each target; undefined: 1
     if (o.weight.defined()) {
-        const Tensor weight = o.weight.to(logs.dtype(), at);
+        const Tensor weight = o.weight.to(dtype, at);
         factor = reshape(index_select(weight, 0, reshape(classes, {-1}, at), at), expected, at);
     }
-    Tensor single = factor.defined() ? -(picked * factor) : -picked;
+    if (factor.defined()) single = single * factor;
     if (o.label_smoothing > 0) {
         const Tensor all =
             o.weight.defined() ? logs * along_classes(o.weight.to(logs.dtype(), at), loss, logs.rank()) : logs;
@@ -95,7 +108,7 @@ Tensor from_indices(const ClassLoss& loss, const Tensor& logs, const Tensor& tar
     }
     single = where(counts, single, 0, at);
     if (o.reduction != Reduction::mean) return reduced(single, o.reduction, at);
-    const Tensor part = factor.defined() ? where(counts, factor, 0, at) : counts.to(logs.dtype(), at);
+    const Tensor part = factor.defined() ? where(counts, factor, 0, at) : counts.to(dtype, at);
     return sum(single, {}, false, at) / sum(part, {}, false, at);
 }
 
@@ -123,16 +136,15 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
               {"expected", "a number in [0, 1]"},
               {"help", "0 switches it off, 0.1 is common"}});
     }
+    if (!is_floating(targets.dtype())) return from_indices(loss, logits, Scores::logits, targets, options);
     const Tensor logs = log_softmax(logits.to(compute_type(logits.dtype()), where), loss.axis, where);
-    if (is_floating(targets.dtype())) return from_probabilities(loss, logs, targets, options);
-    return from_indices(loss, logs, targets, options);
+    return from_probabilities(loss, logs, targets, options);
 }
 
 Tensor nll(const Tensor& log_probabilities, const Tensor& targets, const NllOptions& o, const Where& where) {
     const ClassLoss loss = check_scores("nll", log_probabilities, o.weight, where);
     check_defined(loss.operation, {{&targets, "the target"}}, where);
-    const Tensor logs = log_probabilities.to(compute_type(log_probabilities.dtype()), where);
-    return from_indices(loss, logs, targets,
+    return from_indices(loss, log_probabilities, Scores::log_probabilities, targets,
                         {.weight = o.weight, .ignore_index = o.ignore_index, .reduction = o.reduction});
 }
 
