@@ -8,6 +8,7 @@
 #include "calor/creation.h"
 #include "calor/ctc.h"
 #include "calor/data.h"
+#include "calor/deform_conv.h"
 #include "calor/device.h"
 #include "calor/dlpack.h"
 #include "calor/dtype.h"
