@@ -202,7 +202,11 @@ Tensor deform_conv(const Tensor& x, const Tensor& offset, const Tensor& weight, 
     const std::int64_t expected = checked_multiply(weight.shape()[1], a.groups, where);
     if (x.shape()[1] != expected) {
         fail("conv/channels", name, where,
-             {{"got", x.shape()[1]}, {"expected", expected}, {"per_group", weight.shape()[1]}, {"groups", a.groups}},
+             {{"got", x.shape()[1]},
+              {"expected", expected},
+              {"per_group", weight.shape()[1]},
+              {"groups", a.groups},
+              {"weight", "a weight is [out, in / groups, kernel...]"}},
              describe_three(all));
     }
     a.positions = positions(a, all, where);
