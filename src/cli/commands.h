@@ -1,9 +1,11 @@
-// The commands of the program. Each adds its options to the command line and returns what to run.
+// The commands of the program: what each can be asked for, and the function that does it. The command line itself is
+// read in main.cpp, the only file that pays for its library.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <functional>
+#include <cstdint>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace calor::cli {
 
@@ -13,12 +15,27 @@ public:
     using std::runtime_error::runtime_error;
 };
 
-/// Set by the chosen command; gives the exit status.
-using Action = std::function<int()>;
+struct ExplainOptions {
+    std::string code;  ///< empty: list all
+    bool json = false, markdown = false;
+};
+struct TrainOptions {
+    std::int64_t epochs = 3, batch_size = 128;
+    double learning_rate = 2e-3;
+    std::uint64_t seed = 1;
+    std::string out = "mnist.safetensors", resume, data = "data/mnist", device = "cpu";
+    int threads = 0;  ///< 0: all cores
+};
+struct PredictOptions {
+    std::string model;
+    std::vector<std::string> images;
+    int top = 3;
+};
 
-void add_explain(CLI::App& app, Action& action);
-void add_devices(CLI::App& app, Action& action);
-void add_train(CLI::App& app, Action& action);
-void add_predict(CLI::App& app, Action& action);
+// Each gives the exit status.
+int explain(const ExplainOptions& options);
+int list_devices();
+int train(TrainOptions options);
+int predict(const PredictOptions& options);
 
 }  // namespace calor::cli

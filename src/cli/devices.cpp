@@ -6,19 +6,14 @@
 
 namespace calor::cli {
 
-void add_devices(CLI::App& app, Action& action) {
-    CLI::App* command = app.add_subcommand("devices", "List the devices of this machine");
-    command->callback([&action] {
-        action = [] {
-            for (const DeviceInfo& d : devices()) {
-                std::string features;
-                for (const auto& f : d.features) features += " " + f;
-                fmt::print("{}  {}, {:.1f} GiB, {} threads,{}\n", d.name, d.description,
-                           static_cast<double>(d.memory) / (1 << 30), d.threads, features);
-            }
-            return 0;
-        };
-    });
+int list_devices() {
+    for (const DeviceInfo& d : devices()) {
+        std::string features;
+        for (const auto& f : d.features) features += " " + f;
+        fmt::print("{}  {}, {:.1f} GiB, {} threads,{}\n", d.name, d.description,
+                   static_cast<double>(d.memory) / (1 << 30), d.threads, features);
+    }
+    return 0;
 }
 
 }  // namespace calor::cli

@@ -11,11 +11,6 @@
 namespace calor::cli {
 namespace {
 
-struct Options {
-    std::string code;
-    bool json = false, markdown = false;
-};
-
 nlohmann::ordered_json to_json(const ErrorEntry& e) {
     return {{"code", e.code},       {"kind", name_of(e.kind)}, {"message", e.message}, {"hint", e.hint},
             {"meaning", e.meaning}, {"when", e.when},          {"fix", e.fix},         {"before", e.before},
@@ -63,7 +58,9 @@ std::string closest(const std::string& code) {
     return best;
 }
 
-int explain(const Options& options) {
+}  // namespace
+
+int explain(const ExplainOptions& options) {
     if (options.json) {
         nlohmann::ordered_json all = nlohmann::ordered_json::array();
         for (const ErrorEntry& e : error_catalogue()) all.push_back(to_json(e));
@@ -86,17 +83,6 @@ int explain(const Options& options) {
     }
     print_entry(*entry);
     return 0;
-}
-
-}  // namespace
-
-void add_explain(CLI::App& app, Action& action) {
-    auto options = std::make_shared<Options>();
-    CLI::App* command = app.add_subcommand("explain", "Explain an error code, or list all codes");
-    command->add_option("code", options->code, "A code such as conv/channels");
-    auto* json = command->add_flag("--json", options->json, "The whole catalogue as JSON");
-    command->add_flag("--markdown", options->markdown, "The whole catalogue as Markdown")->excludes(json);
-    command->callback([options, &action] { action = [options] { return explain(*options); }; });
 }
 
 }  // namespace calor::cli

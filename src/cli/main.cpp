@@ -2,22 +2,73 @@
 // line; 130: interrupted, with the state saved.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <exception>
+#include <functional>
+#include <memory>
 
 #include "calor/error.h"
 #include "cli/commands.h"
 
+namespace calor::cli {
 namespace {
+
+/// Set by the chosen command.
+using Action = std::function<int()>;
+
+void add_explain(CLI::App& app, Action& action) {
+    auto o = std::make_shared<ExplainOptions>();
+    CLI::App* command = app.add_subcommand("explain", "Explain an error code, or list all codes");
+    command->add_option("code", o->code, "A code such as conv/channels");
+    auto* json = command->add_flag("--json", o->json, "The whole catalogue as JSON");
+    command->add_flag("--markdown", o->markdown, "The whole catalogue as Markdown")->excludes(json);
+    command->callback([o, &action] { action = [o] { return explain(*o); }; });
+}
+
+void add_devices(CLI::App& app, Action& action) {
+    app.add_subcommand("devices", "List the devices of this machine")->callback([&action] { action = list_devices; });
+}
+
+void add_train(CLI::App& app, Action& action) {
+    auto o = std::make_shared<TrainOptions>();
+    CLI::App* parent = app.add_subcommand("train", "Train a network");
+    parent->require_subcommand(1);
+    CLI::App* mnist = parent->add_subcommand("mnist", "A small convolutional network on handwritten digits");
+    auto* epochs =
+        mnist->add_option("--epochs", o->epochs, "Passes over the training images")->check(CLI::Range(1, 10000));
+    auto* batch = mnist->add_option("--batch-size", o->batch_size, "Images a step")->check(CLI::Range(1, 60000));
+    auto* rate = mnist->add_option("--learning-rate", o->learning_rate, "Largest step size of AdamW")
+                     ->check(CLI::Range(1e-8, 10.0));
+    auto* seed = mnist->add_option("--seed", o->seed, "Of the weights and the order of images");
+    mnist->add_option("--out", o->out, "Where the trained network goes (safetensors)");
+    auto* resume =
+        mnist->add_option("--resume", o->resume, "A checkpoint that an interrupted run left")->check(CLI::ExistingFile);
+    resume->excludes(epochs)->excludes(batch)->excludes(rate)->excludes(seed);
+    mnist->add_option("--threads", o->threads, "Worker threads (default: all cores)")->check(CLI::Range(1, 1024));
+    mnist->add_option("--device", o->device, "Where to train: cpu");
+    mnist->add_option("--data", o->data, "Folder with the MNIST files")->check(CLI::ExistingDirectory);
+    for (CLI::Option* option : mnist->get_options()) option->capture_default_str();
+    mnist->callback([o, &action] { action = [o] { return train(*o); }; });
+}
+
+void add_predict(CLI::App& app, Action& action) {
+    auto o = std::make_shared<PredictOptions>();
+    CLI::App* command = app.add_subcommand("predict", "Name the classes in images");
+    command->add_option("model", o->model, "A network that calor train wrote")->required();
+    command->add_option("images", o->images, "PNG or JPEG files")->required();
+    command->add_option("--top", o->top, "How many classes to print")->check(CLI::Range(1, 10))->capture_default_str();
+    command->callback([o, &action] { action = [o] { return predict(*o); }; });
+}
 
 int run(int argc, char** argv) {
     CLI::App app{"calor: tensors, gradients, networks and training"};
     app.set_version_flag("--version", "calor " CALOR_VERSION);
     app.require_subcommand(1);
-    calor::cli::Action action;
-    calor::cli::add_train(app, action);
-    calor::cli::add_predict(app, action);
-    calor::cli::add_explain(app, action);
-    calor::cli::add_devices(app, action);
+    Action action;
+    add_train(app, action);
+    add_predict(app, action);
+    add_explain(app, action);
+    add_devices(app, action);
     try {
         app.parse(argc, argv);
         return action();
@@ -25,17 +76,18 @@ int run(int argc, char** argv) {
         if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
         fmt::print(stderr, "calor: {} (see calor --help)\n", e.what());
         return 2;
-    } catch (const calor::cli::UsageError& e) {
+    } catch (const UsageError& e) {
         fmt::print(stderr, "calor: {}\n", e.what());
         return 2;
     }
 }
 
 }  // namespace
+}  // namespace calor::cli
 
 int main(int argc, char** argv) {
     try {
-        return run(argc, argv);
+        return calor::cli::run(argc, argv);
     } catch (const std::exception& e) {
         fmt::print(stderr, "{}\n", e.what());
         return 1;

@@ -12,12 +12,6 @@
 namespace calor::cli {
 namespace {
 
-struct Options {
-    std::string model;
-    std::vector<std::string> images;
-    int top = 3;
-};
-
 /// The image as the network knows them: 28x28, bright on dark, normalised.
 Tensor prepare(const std::string& path) {
     const Tensor image = data::read_image(path, {.channels = 1, .height = 28, .width = 28});
@@ -34,7 +28,9 @@ Tensor prepare(const std::string& path) {
     return tensor(pixels, {1, 1, 28, 28});
 }
 
-int run(const Options& o) {
+}  // namespace
+
+int predict(const PredictOptions& o) {
     MnistNet net;
     const io::Metadata metadata = io::load_model(o.model, net);
     const auto is_ours = [](const auto& entry) {
@@ -57,17 +53,6 @@ int run(const Options& o) {
         fmt::print("{:<{}}{}\n", path, width, line);
     }
     return 0;
-}
-
-}  // namespace
-
-void add_predict(CLI::App& app, Action& action) {
-    auto o = std::make_shared<Options>();
-    CLI::App* command = app.add_subcommand("predict", "Name the classes in images");
-    command->add_option("model", o->model, "A network that calor train wrote")->required();
-    command->add_option("images", o->images, "PNG or JPEG files")->required();
-    command->add_option("--top", o->top, "How many classes to print")->check(CLI::Range(1, 10))->capture_default_str();
-    command->callback([o, &action] { action = [o] { return run(*o); }; });
 }
 
 }  // namespace calor::cli

@@ -20,20 +20,12 @@
 namespace calor::cli {
 namespace {
 
-struct Options {
-    std::int64_t epochs = 3, batch_size = 128;
-    double learning_rate = 2e-3;
-    std::uint64_t seed = 1;
-    std::string out = "mnist.safetensors", resume, data = "data/mnist", device = "cpu";
-    int threads = 0;
-};
-
-std::string checkpoint_path(const Options& o) { return o.out + ".checkpoint"; }
+std::string checkpoint_path(const TrainOptions& o) { return o.out + ".checkpoint"; }
 
 /// Everything that changes while training, and where in the run it stands.
 class Training {
 public:
-    Training(const Options& options, const data::Mnist& mnist)
+    Training(const TrainOptions& options, const data::Mnist& mnist)
         : options_(options),
           train_(
               std::make_shared<data::TensorDataset>(with_channel(mnist.train_images), mnist.train_labels, scaling())),
@@ -146,7 +138,7 @@ private:
         return false;
     }
 
-    Options options_;
+    TrainOptions options_;
     std::shared_ptr<data::TensorDataset> train_, test_;
     data::Loader loader_;
     MnistNet net_;
@@ -163,7 +155,7 @@ template <class T> T number(const std::string& text, const std::string& path) {
 }
 
 /// The run that a checkpoint belongs to decides everything but where to write and how many threads work.
-void take_from_checkpoint(Options& o) {
+void take_from_checkpoint(TrainOptions& o) {
     const io::TensorFile file = io::load(o.resume);
     bool ours = false;
     for (const auto& [key, value] : file.metadata) {
@@ -182,7 +174,9 @@ void check_writable(const std::string& out) {
         throw UsageError("--out: there is no folder " + folder.string());
 }
 
-int run(Options o) {
+}  // namespace
+
+int train(TrainOptions o) {
     check_writable(o.out);
     (void)device_named(o.device);
     if (o.threads > 0) set_thread_count(o.threads);
@@ -204,30 +198,6 @@ int run(Options o) {
                100 * training.test_accuracy(), seconds, thread_count());
     fmt::print("weights {:08x} saved to {}\n", training.fingerprint(), o.out);
     return 0;
-}
-
-}  // namespace
-
-void add_train(CLI::App& app, Action& action) {
-    auto o = std::make_shared<Options>();
-    CLI::App* train = app.add_subcommand("train", "Train a network");
-    train->require_subcommand(1);
-    CLI::App* mnist = train->add_subcommand("mnist", "A small convolutional network on handwritten digits");
-    auto* epochs =
-        mnist->add_option("--epochs", o->epochs, "Passes over the training images")->check(CLI::Range(1, 10000));
-    auto* batch = mnist->add_option("--batch-size", o->batch_size, "Images a step")->check(CLI::Range(1, 60000));
-    auto* rate = mnist->add_option("--learning-rate", o->learning_rate, "Largest step size of AdamW")
-                     ->check(CLI::Range(1e-8, 10.0));
-    auto* seed = mnist->add_option("--seed", o->seed, "Of the weights and the order of images");
-    mnist->add_option("--out", o->out, "Where the trained network goes (safetensors)");
-    auto* resume =
-        mnist->add_option("--resume", o->resume, "A checkpoint that an interrupted run left")->check(CLI::ExistingFile);
-    resume->excludes(epochs)->excludes(batch)->excludes(rate)->excludes(seed);
-    mnist->add_option("--threads", o->threads, "Worker threads (default: all cores)")->check(CLI::Range(1, 1024));
-    mnist->add_option("--device", o->device, "Where to train: cpu");
-    mnist->add_option("--data", o->data, "Folder with the MNIST files")->check(CLI::ExistingDirectory);
-    for (CLI::Option* option : mnist->get_options()) option->capture_default_str();
-    mnist->callback([o, &action] { action = [o] { return run(*o); }; });
 }
 
 }  // namespace calor::cli
