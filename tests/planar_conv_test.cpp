@@ -2,6 +2,8 @@
 // strides, dilations, paddings, large kernels, 1 to 4 spatial axes, dtypes and layouts; threads; published cases.
 #include "device/cpu/planar_conv.h"
 
+#include "device/cpu/lanes_conv.h"
+
 #include <stdexcept>
 
 #include "calor/device.h"
@@ -9,6 +11,16 @@
 
 namespace calor::cpu::planar {
 namespace {
+
+/// The planar convolution, or that along channels.
+struct Functions {
+    decltype(&planar::why_not) why_not;
+    decltype(&planar::forward) forward;
+    decltype(&planar::input_grad) input_grad;
+    decltype(&planar::weight_grad) weight_grad;
+};
+constexpr Functions by_planes{planar::why_not, planar::forward, planar::input_grad, planar::weight_grad};
+constexpr Functions by_lanes{lanes::why_not, lanes::forward, lanes::input_grad, lanes::weight_grad};
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -42,7 +54,8 @@ Case random_case(unsigned seed) {
     return c;
 }
 
-void check_case(const Case& c, DType dtype, Order x_order, Order w_order, Order y_order) {
+void check_case(const Case& c, DType dtype, Order x_order, Order w_order, Order y_order,
+                const Functions& f = by_planes) {
     const Dims out = output_shape(c);
     Array x(c.x, strides_of(c.x, x_order), dtype), w(c.w, strides_of(c.w, w_order), dtype);
     Array y(out, strides_of(out, y_order), dtype), bias({c.w[0]}, {1}, dtype);
@@ -53,8 +66,8 @@ void check_case(const Case& c, DType dtype, Order x_order, Order w_order, Order 
     Reference forward_sums(count_of(out));
     for (std::int64_t i = 0; i < count_of(out); ++i) forward_sums.add(i, bs[at(i / places % out[1])]);
     for_products(c.x, c.w, out, c.s, [&](auto i, auto j, auto k) { forward_sums.add(k, xs[at(i)] * ws[at(j)]); });
-    ASSERT_EQ(why_not(ConvRole::forward, x.view(), w.view(), &bias_view, y.view(), c.s), nullptr);
-    forward(x.view(), w.view(), &bias_view, y.view(), c.s);
+    ASSERT_EQ(f.why_not(ConvRole::forward, x.view(), w.view(), &bias_view, y.view(), c.s), nullptr);
+    f.forward(x.view(), w.view(), &bias_view, y.view(), c.s);
     expect_near(y, forward_sums.values, forward_sums.magnitude);
 
     y.fill(4);
@@ -65,10 +78,10 @@ void check_case(const Case& c, DType dtype, Order x_order, Order w_order, Order 
         gw.add(j, ys[at(k)] * xs[at(i)]);
     });
     for (std::int64_t i = 0; i < count_of(out); ++i) gb.add(i / places % out[1], ys[at(i)]);
-    input_grad(y.view(), w.view(), x.view(), c.s);
+    f.input_grad(y.view(), w.view(), x.view(), c.s);
     expect_near(x, gx.values, gx.magnitude);
     x.fill(1);
-    weight_grad(x.view(), y.view(), w.view(), &bias_view, c.s);
+    f.weight_grad(x.view(), y.view(), w.view(), &bias_view, c.s);
     expect_near(w, gw.values, gw.magnitude);
     expect_near(bias, gb.values, gb.magnitude);
 }
@@ -94,6 +107,31 @@ TEST_P(Planar, EveryRoleEqualsPlainLoops) {
     }
 }
 
+/// One channel a group, channels last.
+Case depthwise_case(unsigned seed) {
+    Case c = random_case(seed);
+    const std::int64_t channels = 1 + static_cast<std::int64_t>(seed * 7 % (c.x.rank() > 4 ? 19 : 83));
+    c.x[1] = c.w[0] = c.s.groups = channels;
+    c.w[1] = 1;
+    return c;
+}
+
+TEST(Lanes, EveryRoleEqualsPlainLoops) {
+    for (unsigned seed = 0; seed < 120; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        const DType dtype = seed % 3 == 0 ? f32 : seed % 3 == 1 ? bf16 : f16;
+        check_case(depthwise_case(seed), dtype, Order::last, seed % 2 ? Order::plain : Order::last, Order::last,
+                   by_lanes);
+        if (HasFatalFailure()) return;
+    }
+    const std::vector<Case> all = {
+        {{2, 128, 20, 20}, {128, 1, 3, 3}, {{1, 1}, {1, 1}, {1, 1}, {1, 1}, 128}},
+        {{1, 100, 11, 12}, {100, 1, 3, 3}, {{2, 2}, {1, 1}, {1, 1}, {1, 1}, 100}},
+        {{1, 24, 6, 7, 9}, {24, 1, 3, 3, 3}, {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 24}},
+        {{1, 16, 70, 70}, {16, 1, 5, 5}, {{1, 1}, {1, 1}, {2, 2}, {2, 2}, 16}}};
+    for (const Case& c : all) check_case(c, f32, Order::last, Order::plain, Order::last, by_lanes);
+}
+
 INSTANTIATE_TEST_SUITE_P(Layouts, Planar,
                          testing::Values(Settings{f32, Order::plain, Order::plain, Order::plain},
                                          Settings{f32, Order::last, Order::plain, Order::last},
@@ -103,33 +141,40 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Planar,
                                          Settings{bf16, Order::last, Order::plain, Order::last},
                                          Settings{f16, Order::last, Order::plain, Order::plain}));
 
-std::vector<char> run(const Case& c, ConvRole role) {
+std::vector<char> run(const Case& c, ConvRole role, Order order, const Functions& f) {
     const Dims out = output_shape(c);
-    Array x(c.x, strides_of(c.x, Order::plain), f32), w(c.w, strides_of(c.w, Order::plain), f32);
-    Array y(out, strides_of(out, Order::plain), f32);
+    Array x(c.x, strides_of(c.x, order), f32), w(c.w, strides_of(c.w, Order::plain), f32);
+    Array y(out, strides_of(out, order), f32);
     x.fill(1), w.fill(2), y.fill(3);
     switch (role) {
-        case ConvRole::forward: return forward(x.view(), w.view(), nullptr, y.view(), c.s), y.storage;
-        case ConvRole::input_grad: return input_grad(y.view(), w.view(), x.view(), c.s), x.storage;
-        default: return weight_grad(x.view(), y.view(), w.view(), nullptr, c.s), w.storage;
+        case ConvRole::forward: return f.forward(x.view(), w.view(), nullptr, y.view(), c.s), y.storage;
+        case ConvRole::input_grad: return f.input_grad(y.view(), w.view(), x.view(), c.s), x.storage;
+        default: return f.weight_grad(x.view(), y.view(), w.view(), nullptr, c.s), w.storage;
     }
 }
 
-TEST(PlanarThreads, AnyNumberGivesTheSameBits) {
+void expect_same_bits(const std::vector<Case>& all, Order order, const Functions& f) {
     const int before = thread_count();
-    std::vector<Case> all = cases();
-    for (unsigned seed = 0; seed < 60; ++seed) all.push_back(random_case(seed));
-    all.push_back({{2, 3, 40, 33}, {3, 1, 31, 31}, {{1, 1}, {1, 1}, {15, 15}, {15, 15}, 3}});
     for (std::size_t index = 0; index < all.size(); ++index)
         for (const ConvRole role : {ConvRole::forward, ConvRole::input_grad, ConvRole::weight_grad}) {
             set_thread_count(1);
-            const auto alone = run(all[index], role);
+            const auto alone = run(all[index], role, order, f);
             for (const int threads : {2, 3, 7}) {
                 set_thread_count(threads);
-                EXPECT_EQ(alone, run(all[index], role)) << index << " with " << threads;
+                EXPECT_TRUE(alone == run(all[index], role, order, f)) << index << " with " << threads;
             }
         }
     set_thread_count(before);
+}
+
+TEST(PlanarThreads, AnyNumberGivesTheSameBits) {
+    std::vector<Case> all = cases();
+    for (unsigned seed = 0; seed < 60; ++seed) all.push_back(random_case(seed));
+    all.push_back({{2, 3, 40, 33}, {3, 1, 31, 31}, {{1, 1}, {1, 1}, {15, 15}, {15, 15}, 3}});
+    expect_same_bits(all, Order::plain, by_planes);
+    std::vector<Case> depthwise;
+    for (unsigned seed = 0; seed < 60; ++seed) depthwise.push_back(depthwise_case(seed));
+    expect_same_bits(depthwise, Order::last, by_lanes);
 }
 
 /// Large kernels, images of several bands, sizes around whole vectors.
@@ -150,6 +195,20 @@ TEST(PlanarShapes, LargeKernelsAndBands) {
         check_case(all[index], f32, Order::plain, Order::plain, Order::plain);
         if (HasFatalFailure()) return;
     }
+}
+
+TEST(LanesRefusals, HaveReasons) {
+    const Dims x{1, 4, 5}, w{4, 2, 3}, w1{4, 1, 3}, y{1, 4, 3};
+    const Dims xs = strides_of(x, Order::plain), ws = strides_of(w, Order::plain), ys = strides_of(y, Order::last);
+    const View xv{nullptr, f32, &x, &xs}, wv{nullptr, f32, &w, &ws}, w1v{nullptr, f32, &w1, &ws},
+        yv{nullptr, f32, &y, &ys};
+    EXPECT_STREQ(lanes::why_not(ConvRole::forward, xv, wv, nullptr, yv, {{1}, {1}, {0}, {0}, 2}),
+                 "groups of several channels");
+    EXPECT_STREQ(lanes::why_not(ConvRole::forward, xv, w1v, nullptr, yv, {{1}, {1}, {0}, {0}, 4}),
+                 "channels that are not adjacent");
+    EXPECT_THROW(lanes::forward(xv, wv, nullptr, yv, {{1}, {1}, {0}, {0}, 2}), std::runtime_error);
+    EXPECT_THROW(lanes::input_grad(yv, wv, xv, {{1}, {1}, {0}, {0}, 2}), std::runtime_error);
+    EXPECT_THROW(lanes::weight_grad(xv, yv, wv, nullptr, {{1}, {1}, {0}, {0}, 2}), std::runtime_error);
 }
 
 TEST(PlanarRefusals, HaveReasons) {

@@ -109,7 +109,7 @@ public:
              std::int64_t rows, std::int64_t inside_first, std::int64_t inside_past) const {
         const float* const weights = weights_.floats() + group * group_floats_;
         if (kernel_rows_ != 0) return run_rows(in, weights, bias, out, rows, inside_first, inside_past);
-        if (squares_) return run_squares(in, weights, bias, out, rows);
+        if (squares_) return run_squares(in, group, bias, out, f32, planes_.pitch, rows);
         Convolve c{};
         c.in = in;
         c.tap_at = tap_at_.data();
@@ -125,6 +125,41 @@ public:
             c.out = out + first * out_step;
             kernels().convolve(c);
         }
+    }
+
+    /// Whether run_squares() writes where the results belong.
+    bool in_place(const View& result) const {
+        const std::int64_t last = planes_.axes() - 1;
+        return squares_ && result.dtype != f16 && pass_.step[last] * result.stride(last + 2) == 1;
+    }
+
+    /// Squares of taps: results lie `out_pitch` apart along each axis.
+    void run_squares(const float* in, std::int64_t group, const float* bias, void* out, DType dtype,
+                     const Dims& out_pitch, std::int64_t rows) const {
+        const std::int64_t n = planes_.axes();
+        ConvolveRows c{};
+        c.in_pitch = planes_.pitch[n - 2];
+        c.tap_at = tap_at_.data();
+        c.squares = std::ssize(tap_at_) / 9;
+        c.weights = weights_.floats() + group * group_floats_;
+        c.bias = bias != nullptr ? *bias : 0.0F;
+        c.half = dtype == bf16;
+        c.out_pitch = out_pitch[n - 2];
+        c.rows = n == 2 ? rows : pass_.sizes[n - 2];
+        c.length = pass_.sizes[n - 1];
+        Dims outer = pass_.sizes, index(n, 0);
+        outer[0] = n == 2 ? 1 : rows;
+        outer[n - 1] = outer[n - 2] = 1;
+        do {
+            std::int64_t at = 0, to = 0;
+            for (std::int64_t i = 0; i + 2 < n; ++i) {
+                at += index[i] * planes_.pitch[i];
+                to += index[i] * out_pitch[i];
+            }
+            c.in = in + at;
+            c.out = static_cast<char*>(out) + to * size_of(dtype);
+            kernels().convolve_rows(c);
+        } while (next(index, outer));
     }
 
 private:
@@ -159,36 +194,10 @@ private:
         for (std::size_t i = 0; i < taps.size(); ++i) {
             const Tap& first = taps[i / 9 * 9];
             const std::int64_t column = taps[i / 9 * 9 + i % 3].at - first.at;
-            if (column >= pitch || taps[i].plane != first.plane) return false;
+            if (column >= pitch || taps[i].plane != first.plane || column != taps[i % 3].at - taps[0].at) return false;
             if (taps[i].at != first.at + static_cast<std::int64_t>(i % 9 / 3) * pitch + column) return false;
         }
         return true;
-    }
-
-    void run_squares(const float* in, const float* weights, const float* bias, float* out, std::int64_t rows) const {
-        const std::int64_t n = planes_.axes(), pitch = planes_.pitch[n - 2];
-        ConvolveRows c{};
-        c.in_pitch = c.out_pitch = pitch;
-        c.length = pass_.sizes[n - 1];
-        c.rows = n == 2 ? rows : pass_.sizes[n - 2];
-        c.bias = bias != nullptr ? *bias : 0.0F;
-        Dims outer = pass_.sizes, index(n, 0);
-        outer[0] = n == 2 ? 1 : rows;
-        outer[n - 1] = 1;
-        if (n > 2) outer[n - 2] = 1;
-        do {
-            std::int64_t at = 0;
-            for (std::int64_t i = 0; i + 2 < n; ++i) at += index[i] * planes_.pitch[i];
-            for (std::size_t square = 0; square * 9 < tap_at_.size(); ++square) {
-                const std::int32_t* const taps = tap_at_.data() + square * 9;
-                c.in = in + at + taps[0];
-                for (int i = 0; i < 3; ++i) c.column_at[i] = taps[i] - taps[0];
-                c.weights = weights + square * 9;
-                c.accumulate = square > 0;
-                c.out = out + at;
-                kernels().convolve_rows(c);
-            }
-        } while (next(index, outer));
     }
 
     /// [block][inner channel][tap][outputs of the block].
@@ -303,6 +312,16 @@ void run_gather(const Problem& p) {
             for (const Prepared& pass : prepared) {
                 const std::int64_t some = std::min(here, pass.pass().sizes[0] - row);
                 if (some <= 0) continue;
+                if (pass.in_place(result)) {
+                    const Dims steps = direct::times(pass.pass().step, direct::spatial(*result.strides));
+                    std::int64_t at = image * result.stride(0) + row * steps[0];
+                    for (std::int64_t i = 0; i < steps.rank(); ++i) at += pass.pass().first[i] * result.stride(i + 2);
+                    for (std::int64_t g = group; g < group + groups; ++g)
+                        pass.run_squares(in + (g - group) * group_step, g, bias.empty() ? nullptr : bias.data() + g,
+                                         result.as<std::byte>() + (at + g * result.stride(1)) * size_of(result.dtype),
+                                         result.dtype, steps, some);
+                    continue;
+                }
                 for (std::int64_t g = 0; g < groups; ++g)
                     pass.run(in + g * sizes.inner * group_step, group + g,
                              bias.empty() ? nullptr : bias.data() + (group + g) * sizes.outputs,

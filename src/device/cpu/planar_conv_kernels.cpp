@@ -117,6 +117,62 @@ void convolve(const Convolve& c) {
     }
 }
 
+constexpr hn::RebindToUnsigned<decltype(lanes)> bits{};
+constexpr hn::RebindToSigned<decltype(lanes)> signed_bits{};
+constexpr hn::Rebind<std::uint16_t, decltype(lanes)> halves{};
+
+HWY_INLINE void widen_vector(const std::uint16_t* from, float* to) {
+    const auto wide = hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(halves, from)));
+    hn::StoreU(hn::BitCast(lanes, wide), lanes, to);
+}
+
+HWY_INLINE void narrow_vector(Vector v, std::uint16_t* to) {
+    const auto u = hn::BitCast(bits, v), high = hn::ShiftRight<16>(u);
+    const auto odd = hn::And(high, hn::Set(bits, 1U));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(u, hn::Add(odd, hn::Set(bits, 0x7fffU))));
+    const auto quiet = hn::Or(high, hn::Set(bits, 0x40U));
+    const auto result = hn::IfThenElse(hn::RebindMask(bits, hn::Ne(v, v)), quiet, rounded);
+    hn::StoreU(hn::DemoteTo(halves, hn::BitCast(signed_bits, result)), halves, to);
+}
+
+/// `positions` results, a whole vector or fewer.
+template <bool whole> HWY_INLINE void put(Vector v, float* to, std::int64_t positions) {
+    if constexpr (whole) {
+        hn::StoreU(v, lanes, to);
+    } else {
+        hn::BlendedStore(v, hn::FirstN(lanes, static_cast<std::size_t>(positions)), lanes, to);
+    }
+}
+template <bool whole> HWY_INLINE void put(Vector v, std::uint16_t* to, std::int64_t positions) {
+    if constexpr (whole) {
+        narrow_vector(v, to);
+    } else {
+        HWY_ALIGN std::uint16_t part[vector_size];
+        narrow_vector(v, part);
+        std::copy(part, part + positions, to);
+    }
+}
+
+using Square = std::array<Vector, 9>;
+
+HWY_INLINE Square square_of(const float* w) {
+    return {hn::Set(lanes, w[0]), hn::Set(lanes, w[1]), hn::Set(lanes, w[2]),
+            hn::Set(lanes, w[3]), hn::Set(lanes, w[4]), hn::Set(lanes, w[5]),
+            hn::Set(lanes, w[6]), hn::Set(lanes, w[7]), hn::Set(lanes, w[8])};
+}
+
+HWY_INLINE Square lanes_of(const float* w, std::int64_t step) {
+    return {hn::LoadU(lanes, w),
+            hn::LoadU(lanes, w + step),
+            hn::LoadU(lanes, w + 2 * step),
+            hn::LoadU(lanes, w + 3 * step),
+            hn::LoadU(lanes, w + 4 * step),
+            hn::LoadU(lanes, w + 5 * step),
+            hn::LoadU(lanes, w + 6 * step),
+            hn::LoadU(lanes, w + 7 * step),
+            hn::LoadU(lanes, w + 8 * step)};
+}
+
 /// One vector of `sizeof...(j)` adjacent result rows.
 template <class Js> struct Rows;
 template <std::size_t... j> struct Rows<std::index_sequence<j...>> {
@@ -124,8 +180,7 @@ template <std::size_t... j> struct Rows<std::index_sequence<j...>> {
     std::array<Vector, count> sums;
 
     /// Input row r holds tap row r - i of result row i.
-    template <std::size_t r, std::size_t i>
-    HWY_INLINE void add(const std::array<Vector, 9>& w, Vector x0, Vector x1, Vector x2) {
+    template <std::size_t r, std::size_t i> HWY_INLINE void add(const Square& w, Vector x0, Vector x1, Vector x2) {
         if constexpr (r >= i && r - i < 3) {
             sums[i] = hn::MulAdd(w[3 * (r - i)], x0, sums[i]);
             sums[i] = hn::MulAdd(w[3 * (r - i) + 1], x1, sums[i]);
@@ -133,48 +188,129 @@ template <std::size_t... j> struct Rows<std::index_sequence<j...>> {
         }
     }
     template <std::size_t r>
-    HWY_INLINE void add_input_row(const ConvolveRows& c, const std::array<Vector, 9>& w, const float* in) {
-        const float* const row = in + static_cast<std::int64_t>(r) * c.in_pitch;
-        const Vector x0 = hn::LoadU(lanes, row + c.column_at[0]), x1 = hn::LoadU(lanes, row + c.column_at[1]);
-        const Vector x2 = hn::LoadU(lanes, row + c.column_at[2]);
+    HWY_INLINE void add_input_row(const Square& w, const float* in, std::int64_t pitch, std::int64_t column1,
+                                  std::int64_t column2) {
+        const float* const row = in + static_cast<std::int64_t>(r) * pitch;
+        const Vector x0 = hn::LoadU(lanes, row), x1 = hn::LoadU(lanes, row + column1);
+        const Vector x2 = hn::LoadU(lanes, row + column2);
         (add<r, j>(w, x0, x1, x2), ...);
     }
-    /// `positions` results a row: a whole vector, or fewer.
-    template <bool whole, std::size_t... r>
-    static HWY_INLINE void run(const ConvolveRows& c, const std::array<Vector, 9>& w, const float* in, float* out,
-                               std::int64_t positions, std::index_sequence<r...>) {
-        Rows t;
-        if (c.accumulate) {
-            ((t.sums[j] = hn::LoadU(lanes, out + static_cast<std::int64_t>(j) * c.out_pitch)), ...);
-        } else {
-            ((t.sums[j] = hn::Set(lanes, c.bias)), ...);
-        }
-        (t.template add_input_row<r>(c, w, in), ...);
-        if constexpr (whole) {
-            (hn::StoreU(t.sums[j], lanes, out + static_cast<std::int64_t>(j) * c.out_pitch), ...);
-        } else {
-            const auto mask = hn::FirstN(lanes, static_cast<std::size_t>(positions));
-            (hn::BlendedStore(t.sums[j], mask, lanes, out + static_cast<std::int64_t>(j) * c.out_pitch), ...);
-        }
+    template <std::size_t... r>
+    HWY_INLINE void add_square(const Square& w, const float* in, const ConvolveRows& c, std::index_sequence<r...>) {
+        const std::int64_t column1 = c.tap_at[1] - c.tap_at[0], column2 = c.tap_at[2] - c.tap_at[0];
+        (add_input_row<r>(w, in, c.in_pitch, column1, column2), ...);
     }
-    static void all(const ConvolveRows& c, std::int64_t row) {
-        std::array<Vector, 9> w;
-        for (std::size_t k = 0; k < 9; ++k) w[k] = hn::Set(lanes, c.weights[k]);
+    /// `first`: the first square, in registers.
+    template <bool whole, class T>
+    static HWY_INLINE void run(const ConvolveRows& c, const Square& first, const float* in, T* out,
+                               std::int64_t positions) {
+        Rows t;
+        ((t.sums[j] = hn::Set(lanes, c.bias)), ...);
+        t.add_square(first, in + c.tap_at[0], c, Indices<count + 2>());
+        for (std::int64_t i = 1; i < c.squares; ++i)
+            t.add_square(square_of(c.weights + 9 * i), in + c.tap_at[9 * i], c, Indices<count + 2>());
+        (put<whole>(t.sums[j], out + static_cast<std::int64_t>(j) * c.out_pitch, positions), ...);
+    }
+    /// Pixels from `pixel` on, one vector of channels.
+    static HWY_INLINE void run_lanes(const ConvolveLanes& c, const ConvolveRows& geometry, const Square& first,
+                                     Vector bias, std::int64_t pixel, std::int64_t channel) {
+        Rows t;
+        ((t.sums[j] = bias), ...);
+        const float* const in = c.in + pixel * c.in_pixel + channel;
+        t.add_square(first, in + c.tap_at[0], geometry, Indices<count + 2>());
+        for (std::int64_t i = 9; i < c.taps; i += 9)
+            t.add_square(lanes_of(c.weights + i * c.weight_step + channel, c.weight_step), in + c.tap_at[i], geometry,
+                         Indices<count + 2>());
+        float* const out = c.out + pixel * c.out_pixel + channel;
+        (hn::StoreU(t.sums[j], lanes, out + static_cast<std::int64_t>(j) * c.out_pixel), ...);
+    }
+    template <class T> static void all(const ConvolveRows& c, std::int64_t row) {
+        const Square first = square_of(c.weights);
         const float* const in = c.in + row * c.in_pitch;
-        float* const out = c.out + row * c.out_pitch;
+        T* const out = static_cast<T*>(c.out) + row * c.out_pitch;
         std::int64_t p = 0;
-        for (; p + vector_size <= c.length; p += vector_size)
-            run<true>(c, w, in + p, out + p, vector_size, Indices<count + 2>());
-        if (p < c.length) run<false>(c, w, in + p, out + p, c.length - p, Indices<count + 2>());
+        for (; p + vector_size <= c.length; p += vector_size) run<true>(c, first, in + p, out + p, vector_size);
+        if (p < c.length) run<false>(c, first, in + p, out + p, c.length - p);
     }
 };
 
-void convolve_rows(const ConvolveRows& c) {
+template <class T> void convolve_rows_as(const ConvolveRows& c) {
     std::int64_t row = 0;
-    for (; row + 4 <= c.rows; row += 4) Rows<Indices<4>>::all(c, row);
-    if (c.rows - row == 3) Rows<Indices<3>>::all(c, row);
-    if (c.rows - row == 2) Rows<Indices<2>>::all(c, row);
-    if (c.rows - row == 1) Rows<Indices<1>>::all(c, row);
+    for (; row + 4 <= c.rows; row += 4) Rows<Indices<4>>::all<T>(c, row);
+    if (c.rows - row == 3) Rows<Indices<3>>::all<T>(c, row);
+    if (c.rows - row == 2) Rows<Indices<2>>::all<T>(c, row);
+    if (c.rows - row == 1) Rows<Indices<1>>::all<T>(c, row);
+}
+
+void convolve_rows(const ConvolveRows& c) {
+    if (c.half) {
+        convolve_rows_as<std::uint16_t>(c);
+    } else {
+        convolve_rows_as<float>(c);
+    }
+}
+
+void convolve_squares(const ConvolveLanes& c) {
+    ConvolveRows geometry{};
+    geometry.in_pitch = c.in_pixel;
+    geometry.tap_at = c.tap_at;
+    for (std::int64_t channel = 0; channel < c.channels; channel += vector_size) {
+        const Square first = lanes_of(c.weights + channel, c.weight_step);
+        const Vector bias = c.bias != nullptr ? hn::LoadU(lanes, c.bias + channel) : hn::Zero(lanes);
+        std::int64_t pixel = 0;
+        for (; pixel + 4 <= c.pixels; pixel += 4) Rows<Indices<4>>::run_lanes(c, geometry, first, bias, pixel, channel);
+        for (; pixel < c.pixels; ++pixel) Rows<Indices<1>>::run_lanes(c, geometry, first, bias, pixel, channel);
+    }
+}
+
+/// `sizeof...(i)` pixels, one vector of channels, any taps.
+template <std::size_t... i>
+HWY_INLINE void lanes_tile(const ConvolveLanes& c, std::int64_t pixel, std::int64_t channel,
+                           std::index_sequence<i...>) {
+    const Vector bias = c.bias != nullptr ? hn::LoadU(lanes, c.bias + channel) : hn::Zero(lanes);
+    std::array<Vector, sizeof...(i)> sums{((void)i, bias)...};
+    const float* const in = c.in + pixel * c.in_pixel + channel;
+    const float* w = c.weights + channel;
+    for (std::int64_t k = 0; k < c.taps; ++k, w += c.weight_step) {
+        const float* const x = in + c.tap_at[k];
+        const Vector weight = hn::LoadU(lanes, w);
+        ((sums[i] = hn::MulAdd(weight, hn::LoadU(lanes, x + static_cast<std::int64_t>(i) * c.in_pixel), sums[i])), ...);
+    }
+    float* const out = c.out + pixel * c.out_pixel + channel;
+    (hn::StoreU(sums[i], lanes, out + static_cast<std::int64_t>(i) * c.out_pixel), ...);
+}
+
+void convolve_lanes(const ConvolveLanes& c) {
+    if (c.squares) return convolve_squares(c);
+    for (std::int64_t channel = 0; channel < c.channels; channel += vector_size) {
+        std::int64_t pixel = 0;
+        for (; pixel + 8 <= c.pixels; pixel += 8) lanes_tile(c, pixel, channel, Indices<8>());
+        for (; pixel < c.pixels; ++pixel) lanes_tile(c, pixel, channel, Indices<1>());
+    }
+}
+
+/// `sizeof...(i)` taps from `tap` on, one vector of channels.
+template <std::size_t... i>
+void correlate_lanes_tile(const CorrelateLanes& c, std::int64_t tap, std::int64_t channel, std::index_sequence<i...>) {
+    float* const to = c.sums + tap * c.sums_step + channel;
+    std::array<Vector, sizeof...(i)> sums{hn::LoadU(lanes, to + static_cast<std::int64_t>(i) * c.sums_step)...};
+    const std::array<const float*, sizeof...(i)> ins{
+        (c.in + c.tap_at[tap + static_cast<std::int64_t>(i)] + channel)...};
+    const float* grad = c.grad + channel;
+    for (std::int64_t p = 0, at = 0; p < c.pixels; ++p, at += c.in_pixel, grad += c.grad_pixel) {
+        const Vector g = hn::LoadU(lanes, grad);
+        ((sums[i] = hn::MulAdd(g, hn::LoadU(lanes, ins[i] + at), sums[i])), ...);
+    }
+    (hn::StoreU(sums[i], lanes, to + static_cast<std::int64_t>(i) * c.sums_step), ...);
+}
+
+void correlate_lanes(const CorrelateLanes& c) {
+    for (std::int64_t channel = 0; channel < c.channels; channel += vector_size) {
+        std::int64_t tap = 0;
+        for (; tap + 9 <= c.taps; tap += 9) correlate_lanes_tile(c, tap, channel, Indices<9>());
+        for (; tap + 3 <= c.taps; tap += 3) correlate_lanes_tile(c, tap, channel, Indices<3>());
+        for (; tap < c.taps; ++tap) correlate_lanes_tile(c, tap, channel, Indices<1>());
+    }
 }
 
 void correlate(const Correlate& c) {
@@ -195,10 +331,36 @@ double total(const float* values, std::int64_t length) {
     return sum;
 }
 
+void widen(const std::uint16_t* from, float* to, std::int64_t count) {
+    std::int64_t i = 0;
+    for (; i + vector_size <= count; i += vector_size) widen_vector(from + i, to + i);
+    if (i == count) return;
+    if (count >= vector_size) return widen_vector(from + count - vector_size, to + count - vector_size);
+    HWY_ALIGN std::uint16_t in[vector_size] = {};
+    HWY_ALIGN float out[vector_size];
+    std::copy(from, from + count, in);
+    widen_vector(in, out);
+    std::copy(out, out + count, to);
+}
+
+void narrow(const float* from, std::uint16_t* to, std::int64_t count) {
+    std::int64_t i = 0;
+    for (; i + vector_size <= count; i += vector_size) narrow_vector(hn::LoadU(lanes, from + i), to + i);
+    if (i == count) return;
+    if (count >= vector_size)
+        return narrow_vector(hn::LoadU(lanes, from + count - vector_size), to + count - vector_size);
+    HWY_ALIGN float in[vector_size] = {};
+    HWY_ALIGN std::uint16_t out[vector_size];
+    std::copy(from, from + count, in);
+    narrow_vector(hn::Load(lanes, in), out);
+    std::copy(out, out + count, to);
+}
+
 }  // namespace
 
 const Kernels& table() {
-    static constexpr Kernels kernels{vector_size, convolve, convolve_rows, correlate, total};
+    static constexpr Kernels kernels{vector_size,     convolve, convolve_rows, convolve_lanes, correlate,
+                                     correlate_lanes, total,    widen,         narrow};
     return kernels;
 }
 

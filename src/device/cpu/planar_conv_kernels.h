@@ -27,18 +27,43 @@ struct Convolve {
     std::int64_t length;    ///< rounded up to whole vectors
 };
 
-/// A kernel of 3 rows by 3 columns on adjacent rows of a plane, all in registers; four result rows share what they
-/// read.
+/// Kernels made of squares of 3 rows by 3 columns on adjacent rows of a plane; four result rows share what they read.
 struct ConvolveRows {
-    const float* in;  ///< where the first result meets the first row of taps
+    const float* in;  ///< the plane, where the first result has its origin
     std::int64_t in_pitch;
-    std::int64_t column_at[3];
-    const float* weights;  ///< [row][column]
+    const std::int32_t* tap_at;  ///< [square][9]; the columns of all squares are as far apart as those of the first
+    std::int64_t squares;
+    const float* weights;  ///< [square][row][column]
     float bias;
-    bool accumulate;  ///< starts from what `out` holds in place of the bias
-    float* out;
+    void* out;
+    bool half;  ///< results are bf16, else f32
     std::int64_t out_pitch, rows;
     std::int64_t length;  ///< of a row; reads are rounded up to whole vectors, writes are not
+};
+
+/// Channels last and a weight of its own for each: vectors run along the channels, pixels of a row are the rows of a
+/// square. Channels are rounded up to whole vectors everywhere.
+struct ConvolveLanes {
+    const float* in;  ///< where the first pixel has its origin
+    std::int64_t in_pixel;
+    const std::int32_t* tap_at;
+    std::int64_t taps;
+    bool squares;          ///< taps are squares: [square][3 along the row][3], adjacent pixels along the row
+    const float* weights;  ///< [tap][weight_step]
+    std::int64_t weight_step;
+    const float* bias;  ///< a value a channel, or null
+    float* out;
+    std::int64_t out_pixel, pixels, channels;
+};
+
+/// sums[tap][channel] += sum over pixels of grad[pixel][channel] * in[tap_at[tap] + pixel][channel].
+struct CorrelateLanes {
+    const float *grad, *in;
+    std::int64_t grad_pixel, in_pixel;
+    const std::int32_t* tap_at;
+    std::int64_t taps;
+    float* sums;
+    std::int64_t sums_step, pixels, channels;
 };
 
 struct Correlate {
@@ -53,9 +78,14 @@ struct Kernels {
     std::int64_t lanes;
     void (*convolve)(const Convolve& c);
     void (*convolve_rows)(const ConvolveRows& c);
+    void (*convolve_lanes)(const ConvolveLanes& c);
     void (*correlate)(const Correlate& c);
+    void (*correlate_lanes)(const CorrelateLanes& c);
     /// The sum of `length` values (rounded up to whole vectors), in f32 within a run of 1024 and f64 across.
     double (*total)(const float* values, std::int64_t length);
+    /// bf16 to f32 and back (to nearest even): short rows of any length, without a scalar rest from `lanes` on.
+    void (*widen)(const std::uint16_t* from, float* to, std::int64_t count);
+    void (*narrow)(const float* from, std::uint16_t* to, std::int64_t count);
 };
 
 /// The kernels for this processor.

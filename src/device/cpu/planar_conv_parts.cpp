@@ -2,10 +2,10 @@
 #include "device/cpu/planar_conv_parts.h"
 
 #include <algorithm>
-#include <bit>
+#include <cstring>
 
+#include "device/cpu/convert.h"
 #include "device/cpu/transpose.h"
-#include "device/cpu/vectorize.h"
 
 namespace calor::cpu::planar {
 namespace {
@@ -99,25 +99,28 @@ Plan scatter_plan(const Problem& p, const Dims& weight_strides) {
     return plan;
 }
 
-inline float widen(float v) { return v; }
-inline float widen(bfloat16 v) { return v; }
-inline float widen(float16 h) {
-    const std::uint32_t magnitude = h.bits & 0x7fffU, sign = static_cast<std::uint32_t>(h.bits & 0x8000U) << 16;
-    const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112F;
-    const std::uint32_t special = magnitude >= 0x7c00U ? 0x7f800000U : 0U;
-    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | special | sign);
+/// Rows of adjacent elements, converted by loops that know the processor.
+template <class T> void widen_row(const T* from, float* to, std::int64_t count) {
+    if constexpr (std::is_same_v<T, float>) {
+        std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
+    } else if constexpr (std::is_same_v<T, bfloat16>) {
+        kernels().widen(&from->bits, to, count);
+    } else {
+        static const TileKernel convert = find_convert(dtype_of<T>, f32);
+        const void* const in[] = {from};
+        convert(in, to, count, nullptr);
+    }
 }
 
-template <class T> inline T narrow(float v) {
-    if constexpr (std::is_same_v<T, bfloat16>) {
-        const auto u = std::bit_cast<std::uint32_t>(v);
-        const std::uint32_t rounded = (u + 0x7fffU + ((u >> 16) & 1U)) >> 16;
-        const bool nan = (u & 0x7fffffffU) > 0x7f800000U;
-        bfloat16 result;
-        result.bits = static_cast<std::uint16_t>(nan ? (u >> 16) | 0x40U : rounded);
-        return result;
+template <class T> void narrow_row(const float* from, T* to, std::int64_t count) {
+    if constexpr (std::is_same_v<T, float>) {
+        std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
+    } else if constexpr (std::is_same_v<T, bfloat16>) {
+        kernels().narrow(from, &to->bits, count);
     } else {
-        return T(v);
+        static const TileKernel convert = find_convert(f32, dtype_of<T>);
+        const void* const in[] = {from};
+        convert(in, to, count, nullptr);
     }
 }
 
@@ -135,12 +138,8 @@ void split_channels(const T* from, std::int64_t from_step, float* to, std::int64
             const std::int64_t some = std::min(tile_channels, channels - c);
             for (std::int64_t i = 0; i < pixels; i += tile_pixels) {
                 const std::int64_t count = std::min(tile_pixels, pixels - i);
-                for (std::int64_t r = 0; r < count; ++r) {
-                    const T* const in = from + (i + r) * from_step + c;
-                    float* const out = tile + r * tile_channels;
-                    CALOR_VECTORIZE
-                    for (std::int64_t j = 0; j < some; ++j) out[j] = widen(in[j]);
-                }
+                for (std::int64_t r = 0; r < count; ++r)
+                    widen_row(from + (i + r) * from_step + c, tile + r * tile_channels, some);
                 transpose(tile, tile_channels, to + c * to_step + i, to_step, count, some);
             }
         }
@@ -160,45 +159,30 @@ void join_channels(const float* from, std::int64_t from_step, T* to, std::int64_
             for (std::int64_t i = 0; i < pixels; i += tile_pixels) {
                 const std::int64_t count = std::min(tile_pixels, pixels - i);
                 transpose(from + c * from_step + i, from_step, tile, tile_channels, some, count);
-                for (std::int64_t r = 0; r < count; ++r) {
-                    const float* const in = tile + r * tile_channels;
-                    T* const out = to + (i + r) * to_step + c;
-                    CALOR_VECTORIZE
-                    for (std::int64_t j = 0; j < some; ++j) out[j] = narrow<T>(in[j]);
-                }
+                for (std::int64_t r = 0; r < count; ++r)
+                    narrow_row(tile + r * tile_channels, to + (i + r) * to_step + c, some);
             }
         }
     }
 }
 
 template <class T> void copy_row(const T* from, std::int64_t from_step, float* to, std::int64_t count) {
-    if (from_step == 1) {
-        CALOR_VECTORIZE
-        for (std::int64_t i = 0; i < count; ++i) to[i] = widen(from[i]);
-    } else if (from_step == 2) {
-        CALOR_VECTORIZE
-        for (std::int64_t i = 0; i < count; ++i) to[i] = widen(from[2 * i]);
-    } else {
-        for (std::int64_t i = 0; i < count; ++i) to[i] = widen(from[i * from_step]);
-    }
+    if (from_step == 1) return widen_row(from, to, count);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i * from_step]);
 }
 
 template <class T> void store_row(const float* from, T* to, std::int64_t to_step, std::int64_t count) {
-    if (to_step == 1) {
-        CALOR_VECTORIZE
-        for (std::int64_t i = 0; i < count; ++i) to[i] = narrow<T>(from[i]);
-    } else {
-        for (std::int64_t i = 0; i < count; ++i) to[i * to_step] = narrow<T>(from[i]);
-    }
+    if (to_step == 1) return narrow_row(from, to, count);
+    for (std::int64_t i = 0; i < count; ++i) to[i * to_step] = T(from[i]);
 }
 
-/// All axes but the last, of which axis 0 has only the part's rows; one row when there is a single axis.
-Dims outer_sizes(const Dims& extents, std::int64_t rows) {
-    Dims sizes = extents;
-    sizes[0] = rows;
-    if (sizes.rank() == 1) return Dims(1, 1);
-    sizes.erase(sizes.rank() - 1);
-    return sizes;
+/// Zeros; mostly none or one.
+inline void clear(float* to, std::int64_t count) {
+    if (count == 1) {
+        *to = 0;
+    } else if (count > 1) {
+        std::fill(to, to + count, 0.0F);
+    }
 }
 
 /// The indices [begin, end) along an axis whose source positions are inside.
@@ -210,48 +194,89 @@ Range inside(const Planes& planes, const Dims& phase, std::int64_t axis, std::in
     return {ceil_div(-at, step), ceil_div(size - at, step)};
 }
 
+/// The part's indices along an axis.
+Range part_range(const Part& part, std::int64_t axis, std::int64_t extent) {
+    return axis == 0 ? Range{part.row, part.row + part.rows} : Range{0, extent};
+}
+
+/// The axes before the last two, of which axis 0 has only the part's rows; 1 for the others.
+Dims outer_sizes(const Dims& extents, std::int64_t rows) {
+    Dims sizes(std::max<std::int64_t>(extents.rank() - 2, 1), 1);
+    for (std::int64_t i = 0; i + 2 < extents.rank(); ++i) sizes[i] = i == 0 ? rows : extents[i];
+    return sizes;
+}
+
+/// Some rows of one plane: `rows` from row `first` on, each with `left` zeros, `count` elements, `right` zeros.
+struct RowCopy {
+    std::int64_t from_row, from_step, to_row, channel_from, channel_to, channels;
+    std::int64_t left, count, right;
+    bool split;
+};
+
+template <class T> void copy_rows(const RowCopy& r, const T* from, float* to, std::int64_t rows) {
+    for (std::int64_t i = 0; i < rows; ++i, from += r.from_row, to += r.to_row) {
+        for (std::int64_t c = 0; c < r.channels; ++c) {
+            float* const row = to + c * r.channel_to;
+            clear(row, r.left);
+            clear(row + r.left + r.count, r.right);
+            if (!r.split) copy_row(from + c * r.channel_from, r.from_step, row + r.left, r.count);
+        }
+        if (r.split) split_channels(from, r.from_step, to + r.left, r.channel_to, r.count, r.channels);
+    }
+}
+
+void clear_rows(const RowCopy& r, float* to, std::int64_t rows) {
+    for (std::int64_t i = 0; i < rows; ++i, to += r.to_row)
+        for (std::int64_t c = 0; c < r.channels; ++c) clear(to + c * r.channel_to, r.left + r.count + r.right);
+}
+
 template <class T>
 void to_planes_as(const View& from, const Planes& planes, const Part& part, float* to, std::int64_t plane_step) {
-    const std::int64_t n = planes.axes(), last = n - 1, channel_step = planes.count() * plane_step;
+    const std::int64_t n = planes.axes(), last = n - 1, row_axis = n - 2;
     const T* const image = from.as<const T>() + part.image * from.stride(0) + part.channel * from.stride(1);
-    const bool split = from.stride(1) == 1 && part.channels > 1;
     const Dims outer = outer_sizes(planes.extents, part.rows);
-    const std::int64_t row_begin = n == 1 ? part.row : 0,
-                       row_end = n == 1 ? part.row + part.rows : planes.extents[last];
+    const Range columns = part_range(part, last, planes.extents[last]);
+    const Range rows = n == 1 ? Range{0, 1} : part_range(part, row_axis, planes.extents[row_axis]);
+    RowCopy r{};
+    r.from_step = planes.step[last] * from.stride(last + 2);
+    r.from_row = n == 1 ? 0 : planes.step[row_axis] * from.stride(row_axis + 2);
+    r.to_row = n == 1 ? 0 : planes.pitch[row_axis];
+    r.channel_from = from.stride(1);
+    r.channel_to = planes.count() * plane_step;
+    r.channels = part.channels;
+    r.split = from.stride(1) == 1 && part.channels > 1;
     for (std::int64_t f = 0; f < planes.count(); ++f, to += plane_step) {
         const Dims& phase = planes.phases[static_cast<std::size_t>(f)];
-        const Range range = inside(planes, phase, last, from.size(last + 2));
-        const std::int64_t begin = std::clamp(range.begin, row_begin, row_end);
-        const std::int64_t end = std::clamp(range.end, begin, row_end);
+        const Range wide = inside(planes, phase, last, from.size(last + 2));
+        const std::int64_t begin = std::clamp(wide.begin, columns.begin, columns.end);
+        const std::int64_t end = std::clamp(wide.end, begin, columns.end);
+        r.left = begin - columns.begin;
+        r.count = end - begin;
+        r.right = columns.end - end;
+        Range high = n == 1 ? rows : inside(planes, phase, row_axis, from.size(row_axis + 2));
+        high.begin = std::clamp(high.begin, rows.begin, rows.end);
+        high.end = std::clamp(high.end, high.begin, rows.end);
+        std::int64_t start = (planes.low[last] + phase[last]) * from.stride(last + 2) + begin * r.from_step;
+        if (n > 1)
+            start += (planes.low[row_axis] + phase[row_axis]) * from.stride(row_axis + 2) + high.begin * r.from_row;
         Dims index(outer.rank(), 0);
         do {
-            std::int64_t offset = 0;
+            std::int64_t offset = start;
             float* target = to;
-            bool any = true;
-            for (std::int64_t i = 0; i < last; ++i) {
+            bool any = r.count > 0;
+            for (std::int64_t i = 0; i < row_axis; ++i) {
                 const std::int64_t m = index[i] + (i == 0 ? part.row : 0);
                 const std::int64_t at = planes.low[i] + phase[i] + m * planes.step[i];
                 any = any && at >= 0 && at < from.size(i + 2);
                 offset += at * from.stride(i + 2);
                 target += index[i] * planes.pitch[i];
             }
-            const std::int64_t first = any ? begin : row_end, past = any ? end : row_end;
-            for (std::int64_t c = 0; c < part.channels; ++c) {
-                float* const row = target + c * channel_step;
-                std::fill(row, row + (first - row_begin), 0.0F);
-                std::fill(row + (past - row_begin), row + (row_end - row_begin), 0.0F);
-            }
-            if (past <= first) continue;
-            const std::int64_t step = planes.step[last] * from.stride(last + 2);
-            const T* const source =
-                image + offset + (planes.low[last] + phase[last]) * from.stride(last + 2) + first * step;
-            target += first - row_begin;
-            if (split) {
-                split_channels(source, step, target, channel_step, past - first, part.channels);
-            } else {
-                for (std::int64_t c = 0; c < part.channels; ++c)
-                    copy_row(source + c * from.stride(1), step, target + c * channel_step, past - first);
-            }
+            const std::int64_t above = any ? high.begin - rows.begin : rows.end - rows.begin;
+            clear_rows(r, target, above);
+            if (!any) continue;
+            const std::int64_t count = high.end - high.begin;
+            if (count > 0) copy_rows(r, image + offset, target + above * r.to_row, count);
+            clear_rows(r, target + (above + count) * r.to_row, rows.end - high.end);
         } while (next(index, outer));
     }
 }
@@ -259,24 +284,31 @@ void to_planes_as(const View& from, const Planes& planes, const Part& part, floa
 template <class T>
 void from_planes_as(const float* from, std::int64_t plane_step, const Planes& planes, const Pass& pass,
                     const Part& part, const View& to) {
-    const std::int64_t n = planes.axes(), last = n - 1;
-    T* const image = to.as<T>() + part.image * to.stride(0) + part.channel * to.stride(1);
+    const std::int64_t n = planes.axes(), last = n - 1, row_axis = n - 2;
     const bool join = to.stride(1) == 1 && part.channels > 1;
     const Dims outer = outer_sizes(pass.sizes, part.rows);
-    const std::int64_t step = pass.step[last] * to.stride(last + 2);
-    const std::int64_t count = n == 1 ? part.rows : pass.sizes[last];
+    const Range columns = part_range(part, last, pass.sizes[last]);
+    const Range rows = n == 1 ? Range{0, 1} : part_range(part, row_axis, pass.sizes[row_axis]);
+    const std::int64_t step = pass.step[last] * to.stride(last + 2), count = columns.end - columns.begin;
+    const std::int64_t from_row = n == 1 ? 0 : planes.pitch[row_axis];
+    const std::int64_t to_row = n == 1 ? 0 : pass.step[row_axis] * to.stride(row_axis + 2);
+    T* image = to.as<T>() + part.image * to.stride(0) + part.channel * to.stride(1);
+    image += pass.first[last] * to.stride(last + 2) + columns.begin * step;
+    if (n > 1) image += pass.first[row_axis] * to.stride(row_axis + 2) + rows.begin * to_row;
     Dims index(outer.rank(), 0);
     do {
         const float* source = from;
-        T* target = image + pass.first[last] * to.stride(last + 2) + (n == 1 ? part.row * step : 0);
-        for (std::int64_t i = 0; i < last; ++i) {
+        T* target = image;
+        for (std::int64_t i = 0; i < row_axis; ++i) {
             const std::int64_t m = index[i] + (i == 0 ? part.row : 0);
             source += index[i] * planes.pitch[i];
             target += (pass.first[i] + m * pass.step[i]) * to.stride(i + 2);
         }
-        if (join) {
-            join_channels(source, plane_step, target, step, count, part.channels);
-        } else {
+        for (std::int64_t row = rows.begin; row < rows.end; ++row, source += from_row, target += to_row) {
+            if (join) {
+                join_channels(source, plane_step, target, step, count, part.channels);
+                continue;
+            }
             for (std::int64_t c = 0; c < part.channels; ++c)
                 store_row(source + c * plane_step, target + c * to.stride(1), step, count);
         }

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "device/cpu/direct_conv.h"
+#include "device/cpu/lanes_conv.h"
 #include "device/cpu/onednn.h"
 #include "device/cpu/pack.h"
 #include "device/cpu/parallel.h"
@@ -161,9 +162,22 @@ const char* gemm_first_why_not(Role role, const graph::Call& call) {
     return refusal(role, call, [](const Problem& p) { return is_tiled(p) ? nullptr : elsewhere; });
 }
 
+namespace {
+
+/// Why the kernels along channels don't run this, so that planes are asked; null when they do.
+const char* lanes_why_not(const Problem& p) {
+    const View x = p.x.view(), w = p.w.view(), y = p.y.view();
+    const MaybeView bias(p.bias);
+    if (const char* reason = cpu::lanes::why_not(p.role, x, w, bias.get(), y, p.settings)) return reason;
+    return cpu::lanes::is_preferred(p.role, x, w, y, p.settings) ? nullptr : elsewhere;
+}
+
+}  // namespace
+
 const char* planar_why_not(Role role, const graph::Call& call) {
     return refusal(role, call, [](const Problem& p) {
         if (p.role == Role::input_grad && p.bias) return "a bias on the input gradient";
+        if (lanes_why_not(p) == nullptr) return static_cast<const char*>(nullptr);
         const View x = p.x.view(), w = p.w.view(), y = p.y.view();
         const MaybeView bias(p.bias);
         if (const char* reason = cpu::planar::why_not(p.role, x, w, bias.get(), y, p.settings)) return reason;
@@ -176,9 +190,13 @@ void run_planar(Role role, const graph::Call& call) {
     run_pieces(role, call, [](const Problem& p) {
         const View x = p.x.view(), w = p.w.view(), y = p.y.view();
         const MaybeView bias(p.bias);
-        if (p.role == Role::forward) cpu::planar::forward(x, w, bias.get(), y, p.settings);
-        if (p.role == Role::input_grad) cpu::planar::input_grad(y, w, x, p.settings);
-        if (p.role == Role::weight_grad) cpu::planar::weight_grad(x, y, w, bias.get(), p.settings);
+        const bool lanes = lanes_why_not(p) == nullptr;
+        if (p.role == Role::forward)
+            (lanes ? cpu::lanes::forward : cpu::planar::forward)(x, w, bias.get(), y, p.settings);
+        if (p.role == Role::input_grad)
+            (lanes ? cpu::lanes::input_grad : cpu::planar::input_grad)(y, w, x, p.settings);
+        if (p.role == Role::weight_grad)
+            (lanes ? cpu::lanes::weight_grad : cpu::planar::weight_grad)(x, y, w, bias.get(), p.settings);
     });
 }
 
