@@ -80,7 +80,7 @@ public:
             for (const Tap& tap : pass_.taps)
                 tap_at_.push_back(static_cast<std::int32_t>(c * channel_step + tap.plane * plane_step + tap.at));
         kernel_rows_ = shared_rows();
-        squares_ = three_by_three();
+        make_blocks();
         const std::int64_t taps = std::ssize(tap_at_);
         group_floats_ = kernel_rows_ == 0 ? taps * sizes_.outputs : 0;
         if (kernel_rows_ != 0) {
@@ -92,7 +92,9 @@ public:
                      [&](std::int64_t begin, std::int64_t end) {
                          for (std::int64_t g = begin; g < end; ++g) {
                              float* const to = weights_.floats() + g * group_floats_;
-                             if (kernel_rows_ == 0) {
+                             if (!blocks_.empty()) {
+                                 fill_block_weights(w.data + g * group_step_, to);
+                             } else if (kernel_rows_ == 0) {
                                  fill_blocks(w.data + g * group_step_, to);
                              } else {
                                  fill_rows(w.data + g * group_step_, to);
@@ -109,7 +111,7 @@ public:
              std::int64_t rows, std::int64_t inside_first, std::int64_t inside_past) const {
         const float* const weights = weights_.floats() + group * group_floats_;
         if (kernel_rows_ != 0) return run_rows(in, weights, bias, out, rows, inside_first, inside_past);
-        if (squares_) return run_squares(in, group, bias, out, f32, planes_.pitch, rows);
+        if (!blocks_.empty()) return run_blocks(in, group, bias, out, f32, planes_.pitch, rows);
         Convolve c{};
         c.in = in;
         c.tap_at = tap_at_.data();
@@ -127,20 +129,20 @@ public:
         }
     }
 
-    /// Whether run_squares() writes where the results belong.
+    /// Whether run_blocks() writes where the results belong.
     bool in_place(const View& result) const {
         const std::int64_t last = planes_.axes() - 1;
-        return squares_ && result.dtype != f16 && pass_.step[last] * result.stride(last + 2) == 1;
+        return !blocks_.empty() && result.dtype != f16 && pass_.step[last] * result.stride(last + 2) == 1;
     }
 
-    /// Squares of taps: results lie `out_pitch` apart along each axis.
-    void run_squares(const float* in, std::int64_t group, const float* bias, void* out, DType dtype,
-                     const Dims& out_pitch, std::int64_t rows) const {
+    /// By blocks of taps: results lie `out_pitch` apart along each axis.
+    void run_blocks(const float* in, std::int64_t group, const float* bias, void* out, DType dtype,
+                    const Dims& out_pitch, std::int64_t rows) const {
         const std::int64_t n = planes_.axes();
         ConvolveRows c{};
         c.in_pitch = planes_.pitch[n - 2];
-        c.tap_at = tap_at_.data();
-        c.squares = std::ssize(tap_at_) / 9;
+        c.blocks = blocks_.data();
+        c.count = std::ssize(blocks_);
         c.weights = weights_.floats() + group * group_floats_;
         c.bias = bias != nullptr ? *bias : 0.0F;
         c.half = dtype == bf16;
@@ -184,20 +186,60 @@ private:
         return rows;
     }
 
-    /// Whether the taps are squares of 3 rows by 3 columns on adjacent rows of a plane.
-    bool three_by_three() const {
+    /// Cuts the taps into blocks of adjacent rows, when results have one channel and that saves reading.
+    void make_blocks() {
         const std::int64_t n = planes_.axes();
         const std::vector<Tap>& taps = pass_.taps;
-        if (n < 2 || sizes_.inner != 1 || sizes_.outputs != 1 || taps.empty() || std::ssize(taps) % 9 != 0)
-            return false;
-        const std::int64_t pitch = planes_.pitch[n - 2];
-        for (std::size_t i = 0; i < taps.size(); ++i) {
-            const Tap& first = taps[i / 9 * 9];
-            const std::int64_t column = taps[i / 9 * 9 + i % 3].at - first.at;
-            if (column >= pitch || taps[i].plane != first.plane || column != taps[i % 3].at - taps[0].at) return false;
-            if (taps[i].at != first.at + static_cast<std::int64_t>(i % 9 / 3) * pitch + column) return false;
+        if (n < 2 || sizes_.outputs != 1 || taps.empty() || kernel_rows_ != 0) return;
+        const std::int64_t pitch = planes_.pitch[n - 2], count = std::ssize(taps);
+        const auto tap = [&](std::int64_t i) -> const Tap& { return taps[static_cast<std::size_t>(i)]; };
+        std::int64_t reads = 0;
+        for (std::int64_t first = 0; first < count;) {
+            std::int64_t columns = 1;
+            while (first + columns < count && tap(first + columns).plane == tap(first).plane &&
+                   tap(first + columns).at / pitch == tap(first).at / pitch)
+                ++columns;
+            std::int64_t past = first + columns;
+            while (past < count && tap(past).plane == tap(first).plane &&
+                   tap(past).at == tap(past - columns).at + pitch)
+                ++past;
+            const std::int64_t rows = (past - first) / columns;
+            for (std::int64_t r = 0; r < rows; r += 3) {
+                for (std::int64_t c = 0; c < columns; c += 3) {
+                    Block b{{0, 0, 0},
+                            static_cast<std::int32_t>(std::min<std::int64_t>(3, rows - r)),
+                            static_cast<std::int32_t>(std::min<std::int64_t>(3, columns - c))};
+                    for (std::int64_t i = 0; i < b.columns; ++i)
+                        b.at[i] = tap_at_[static_cast<std::size_t>(first + r * columns + c + i)];
+                    for (std::int64_t i = 0; i < b.rows; ++i)
+                        for (std::int64_t k = 0; k < b.columns; ++k)
+                            block_taps_.push_back(first + (r + i) * columns + c + k);
+                    reads += (2 * b.rows + 3) * b.columns;
+                    blocks_.push_back(b);
+                }
+            }
+            first += rows * columns;
         }
-        return true;
+        if (reads > 4 * count) {
+            blocks_.clear();
+            return;
+        }
+        const std::int64_t blocks = std::ssize(blocks_);
+        for (std::int64_t channel = 1; channel < sizes_.inner; ++channel) {
+            for (std::int64_t i = 0; i < blocks; ++i) {
+                Block b = blocks_[static_cast<std::size_t>(i)];
+                const std::int32_t more = tap_at_[static_cast<std::size_t>(channel * count)] - tap_at_[0];
+                for (std::int64_t k = 0; k < b.columns; ++k) b.at[k] += more;
+                blocks_.push_back(b);
+            }
+        }
+    }
+
+    /// [channel][block][row][column].
+    void fill_block_weights(const float* w, float* to) const {
+        for (std::int64_t c = 0; c < sizes_.inner; ++c)
+            for (const std::int64_t t : block_taps_)
+                *to++ = w[c * inner_step_ + pass_.taps[static_cast<std::size_t>(t)].weight];
     }
 
     /// [block][inner channel][tap][outputs of the block].
@@ -258,7 +300,8 @@ private:
     const Planes& planes_;
     Sizes sizes_;
     std::int64_t inner_step_ = 0, output_step_ = 0, group_step_ = 0, group_floats_ = 0, kernel_rows_ = 0;
-    bool squares_ = false;
+    std::vector<Block> blocks_;
+    std::vector<std::int64_t> block_taps_;
     Offsets tap_at_;
     std::vector<std::vector<Segment>> segments_;
     Scratch weights_;
@@ -317,9 +360,10 @@ void run_gather(const Problem& p) {
                     std::int64_t at = image * result.stride(0) + row * steps[0];
                     for (std::int64_t i = 0; i < steps.rank(); ++i) at += pass.pass().first[i] * result.stride(i + 2);
                     for (std::int64_t g = group; g < group + groups; ++g)
-                        pass.run_squares(in + (g - group) * group_step, g, bias.empty() ? nullptr : bias.data() + g,
-                                         result.as<std::byte>() + (at + g * result.stride(1)) * size_of(result.dtype),
-                                         result.dtype, steps, some);
+                        pass.run_blocks(in + (g - group) * sizes.inner * group_step, g,
+                                        bias.empty() ? nullptr : bias.data() + g,
+                                        result.as<std::byte>() + (at + g * result.stride(1)) * size_of(result.dtype),
+                                        result.dtype, steps, some);
                     continue;
                 }
                 for (std::int64_t g = 0; g < groups; ++g)

@@ -153,24 +153,16 @@ template <bool whole> HWY_INLINE void put(Vector v, std::uint16_t* to, std::int6
     }
 }
 
-using Square = std::array<Vector, 9>;
+/// Weights of a block, [row][column]; only its own are set.
+using Weights = std::array<Vector, 9>;
 
-HWY_INLINE Square square_of(const float* w) {
-    return {hn::Set(lanes, w[0]), hn::Set(lanes, w[1]), hn::Set(lanes, w[2]),
-            hn::Set(lanes, w[3]), hn::Set(lanes, w[4]), hn::Set(lanes, w[5]),
-            hn::Set(lanes, w[6]), hn::Set(lanes, w[7]), hn::Set(lanes, w[8])};
+template <std::size_t... k> HWY_INLINE Weights weights_of(const float* w, std::index_sequence<k...>) {
+    Weights all;
+    ((all[k] = hn::Set(lanes, w[k])), ...);
+    return all;
 }
-
-HWY_INLINE Square lanes_of(const float* w, std::int64_t step) {
-    return {hn::LoadU(lanes, w),
-            hn::LoadU(lanes, w + step),
-            hn::LoadU(lanes, w + 2 * step),
-            hn::LoadU(lanes, w + 3 * step),
-            hn::LoadU(lanes, w + 4 * step),
-            hn::LoadU(lanes, w + 5 * step),
-            hn::LoadU(lanes, w + 6 * step),
-            hn::LoadU(lanes, w + 7 * step),
-            hn::LoadU(lanes, w + 8 * step)};
+template <std::size_t... k> HWY_INLINE Weights lanes_of(const float* w, std::int64_t step, std::index_sequence<k...>) {
+    return {hn::LoadU(lanes, w + static_cast<std::int64_t>(k) * step)...};
 }
 
 /// One vector of `sizeof...(j)` adjacent result rows.
@@ -180,66 +172,112 @@ template <std::size_t... j> struct Rows<std::index_sequence<j...>> {
     std::array<Vector, count> sums;
 
     /// Input row r holds tap row r - i of result row i.
-    template <std::size_t r, std::size_t i> HWY_INLINE void add(const Square& w, Vector x0, Vector x1, Vector x2) {
-        if constexpr (r >= i && r - i < 3) {
-            sums[i] = hn::MulAdd(w[3 * (r - i)], x0, sums[i]);
-            sums[i] = hn::MulAdd(w[3 * (r - i) + 1], x1, sums[i]);
-            sums[i] = hn::MulAdd(w[3 * (r - i) + 2], x2, sums[i]);
+    template <std::size_t rows, std::size_t columns, std::size_t r, std::size_t i>
+    HWY_INLINE void add(const Weights& w, Vector x0, Vector x1, Vector x2) {
+        if constexpr (r >= i && r - i < rows) {
+            constexpr std::size_t first = columns * (r - i);
+            sums[i] = hn::MulAdd(w[first], x0, sums[i]);
+            if constexpr (columns > 1) sums[i] = hn::MulAdd(w[first + 1], x1, sums[i]);
+            if constexpr (columns > 2) sums[i] = hn::MulAdd(w[first + 2], x2, sums[i]);
         }
     }
-    template <std::size_t r>
-    HWY_INLINE void add_input_row(const Square& w, const float* in, std::int64_t pitch, std::int64_t column1,
-                                  std::int64_t column2) {
+    template <std::size_t rows, std::size_t columns, std::size_t r>
+    HWY_INLINE void add_input_row(const Weights& w, const float* in, const Block& b, std::int64_t pitch) {
         const float* const row = in + static_cast<std::int64_t>(r) * pitch;
-        const Vector x0 = hn::LoadU(lanes, row), x1 = hn::LoadU(lanes, row + column1);
-        const Vector x2 = hn::LoadU(lanes, row + column2);
-        (add<r, j>(w, x0, x1, x2), ...);
+        const Vector x0 = hn::LoadU(lanes, row + b.at[0]);
+        const Vector x1 = columns > 1 ? hn::LoadU(lanes, row + b.at[1]) : x0;
+        const Vector x2 = columns > 2 ? hn::LoadU(lanes, row + b.at[2]) : x0;
+        (add<rows, columns, r, j>(w, x0, x1, x2), ...);
     }
-    template <std::size_t... r>
-    HWY_INLINE void add_square(const Square& w, const float* in, const ConvolveRows& c, std::index_sequence<r...>) {
-        const std::int64_t column1 = c.tap_at[1] - c.tap_at[0], column2 = c.tap_at[2] - c.tap_at[0];
-        (add_input_row<r>(w, in, c.in_pitch, column1, column2), ...);
+    template <std::size_t rows, std::size_t columns, std::size_t... r>
+    HWY_INLINE void add_rows(const Weights& w, const float* in, const Block& b, std::int64_t pitch,
+                             std::index_sequence<r...>) {
+        (add_input_row<rows, columns, r>(w, in, b, pitch), ...);
     }
-    /// `first`: the first square, in registers.
-    template <bool whole, class T>
-    static HWY_INLINE void run(const ConvolveRows& c, const Square& first, const float* in, T* out,
-                               std::int64_t positions) {
-        Rows t;
-        ((t.sums[j] = hn::Set(lanes, c.bias)), ...);
-        t.add_square(first, in + c.tap_at[0], c, Indices<count + 2>());
-        for (std::int64_t i = 1; i < c.squares; ++i)
-            t.add_square(square_of(c.weights + 9 * i), in + c.tap_at[9 * i], c, Indices<count + 2>());
-        (put<whole>(t.sums[j], out + static_cast<std::int64_t>(j) * c.out_pitch, positions), ...);
+    template <std::size_t rows, std::size_t columns>
+    HWY_INLINE void add_block(const Weights& w, const float* in, const Block& b, std::int64_t pitch) {
+        add_rows<rows, columns>(w, in, b, pitch, Indices<count + rows - 1>());
+    }
+    template <std::size_t rows, std::size_t columns>
+    HWY_INLINE const float* add_weights(const float* w, const float* in, const Block& b, std::int64_t pitch) {
+        add_block<rows, columns>(weights_of(w, Indices<rows * columns>()), in, b, pitch);
+        return w + rows * columns;
+    }
+    HWY_INLINE void add_all(const ConvolveRows& c, const float* in) {
+        const float* w = c.weights;
+        for (std::int64_t i = 0; i < c.count; ++i) {
+            const Block& b = c.blocks[i];
+            switch (3 * b.rows + b.columns) {
+                case 12: w = add_weights<3, 3>(w, in, b, c.in_pitch); break;
+                case 11: w = add_weights<3, 2>(w, in, b, c.in_pitch); break;
+                case 10: w = add_weights<3, 1>(w, in, b, c.in_pitch); break;
+                case 9: w = add_weights<2, 3>(w, in, b, c.in_pitch); break;
+                case 8: w = add_weights<2, 2>(w, in, b, c.in_pitch); break;
+                case 7: w = add_weights<2, 1>(w, in, b, c.in_pitch); break;
+                case 6: w = add_weights<1, 3>(w, in, b, c.in_pitch); break;
+                case 5: w = add_weights<1, 2>(w, in, b, c.in_pitch); break;
+                default: w = add_weights<1, 1>(w, in, b, c.in_pitch); break;
+            }
+        }
+    }
+    template <bool whole, class T> HWY_INLINE void store(const ConvolveRows& c, T* out, std::int64_t positions) const {
+        (put<whole>(sums[j], out + static_cast<std::int64_t>(j) * c.out_pitch, positions), ...);
+    }
+    /// The only block is a square of 9 taps, whose weights stay in registers.
+    template <class T> static HWY_INLINE void square(const ConvolveRows& c, const float* in, T* out) {
+        const Weights w = weights_of(c.weights, Indices<9>());
+        const Block b = c.blocks[0];
+        std::int64_t p = 0;
+        for (; p < c.length; p += vector_size) {
+            Rows t;
+            ((t.sums[j] = hn::Set(lanes, c.bias)), ...);
+            t.template add_block<3, 3>(w, in + p, b, c.in_pitch);
+            if (p + vector_size <= c.length) {
+                t.template store<true>(c, out + p, vector_size);
+            } else {
+                t.template store<false>(c, out + p, c.length - p);
+            }
+        }
+    }
+    template <class T> static void all(const ConvolveRows& c, std::int64_t row) {
+        const float* const in = c.in + row * c.in_pitch;
+        T* const out = static_cast<T*>(c.out) + row * c.out_pitch;
+        if (c.count == 1 && c.blocks[0].rows == 3 && c.blocks[0].columns == 3) return square(c, in, out);
+        for (std::int64_t p = 0; p < c.length; p += vector_size) {
+            Rows t;
+            ((t.sums[j] = hn::Set(lanes, c.bias)), ...);
+            t.add_all(c, in + p);
+            if (p + vector_size <= c.length) {
+                t.template store<true>(c, out + p, vector_size);
+            } else {
+                t.template store<false>(c, out + p, c.length - p);
+            }
+        }
     }
     /// Pixels from `pixel` on, one vector of channels.
-    static HWY_INLINE void run_lanes(const ConvolveLanes& c, const ConvolveRows& geometry, const Square& first,
-                                     Vector bias, std::int64_t pixel, std::int64_t channel) {
+    static HWY_INLINE void run_lanes(const ConvolveLanes& c, const Weights& first, Vector bias, std::int64_t pixel,
+                                     std::int64_t channel) {
         Rows t;
         ((t.sums[j] = bias), ...);
         const float* const in = c.in + pixel * c.in_pixel + channel;
-        t.add_square(first, in + c.tap_at[0], geometry, Indices<count + 2>());
-        for (std::int64_t i = 9; i < c.taps; i += 9)
-            t.add_square(lanes_of(c.weights + i * c.weight_step + channel, c.weight_step), in + c.tap_at[i], geometry,
-                         Indices<count + 2>());
+        for (std::int64_t i = 0; i < c.taps; i += 9) {
+            const Block b{{c.tap_at[i], c.tap_at[i + 1], c.tap_at[i + 2]}, 3, 3};
+            const float* const w = c.weights + i * c.weight_step + channel;
+            t.template add_block<3, 3>(i == 0 ? first : lanes_of(w, c.weight_step, Indices<9>()), in, b, c.in_pixel);
+        }
         float* const out = c.out + pixel * c.out_pixel + channel;
         (hn::StoreU(t.sums[j], lanes, out + static_cast<std::int64_t>(j) * c.out_pixel), ...);
-    }
-    template <class T> static void all(const ConvolveRows& c, std::int64_t row) {
-        const Square first = square_of(c.weights);
-        const float* const in = c.in + row * c.in_pitch;
-        T* const out = static_cast<T*>(c.out) + row * c.out_pitch;
-        std::int64_t p = 0;
-        for (; p + vector_size <= c.length; p += vector_size) run<true>(c, first, in + p, out + p, vector_size);
-        if (p < c.length) run<false>(c, first, in + p, out + p, c.length - p);
     }
 };
 
 template <class T> void convolve_rows_as(const ConvolveRows& c) {
     std::int64_t row = 0;
     for (; row + 4 <= c.rows; row += 4) Rows<Indices<4>>::all<T>(c, row);
-    if (c.rows - row == 3) Rows<Indices<3>>::all<T>(c, row);
-    if (c.rows - row == 2) Rows<Indices<2>>::all<T>(c, row);
-    if (c.rows - row == 1) Rows<Indices<1>>::all<T>(c, row);
+    if (c.rows - row >= 2) {
+        Rows<Indices<2>>::all<T>(c, row);
+        row += 2;
+    }
+    if (row < c.rows) Rows<Indices<1>>::all<T>(c, row);
 }
 
 void convolve_rows(const ConvolveRows& c) {
@@ -251,15 +289,12 @@ void convolve_rows(const ConvolveRows& c) {
 }
 
 void convolve_squares(const ConvolveLanes& c) {
-    ConvolveRows geometry{};
-    geometry.in_pitch = c.in_pixel;
-    geometry.tap_at = c.tap_at;
     for (std::int64_t channel = 0; channel < c.channels; channel += vector_size) {
-        const Square first = lanes_of(c.weights + channel, c.weight_step);
+        const Weights first = lanes_of(c.weights + channel, c.weight_step, Indices<9>());
         const Vector bias = c.bias != nullptr ? hn::LoadU(lanes, c.bias + channel) : hn::Zero(lanes);
         std::int64_t pixel = 0;
-        for (; pixel + 4 <= c.pixels; pixel += 4) Rows<Indices<4>>::run_lanes(c, geometry, first, bias, pixel, channel);
-        for (; pixel < c.pixels; ++pixel) Rows<Indices<1>>::run_lanes(c, geometry, first, bias, pixel, channel);
+        for (; pixel + 4 <= c.pixels; pixel += 4) Rows<Indices<4>>::run_lanes(c, first, bias, pixel, channel);
+        for (; pixel < c.pixels; ++pixel) Rows<Indices<1>>::run_lanes(c, first, bias, pixel, channel);
     }
 }
 

@@ -27,13 +27,19 @@ struct Convolve {
     std::int64_t length;    ///< rounded up to whole vectors
 };
 
-/// Kernels made of squares of 3 rows by 3 columns on adjacent rows of a plane; four result rows share what they read.
+/// 1 to 3 adjacent rows of 1 to 3 taps each.
+struct Block {
+    std::int32_t at[3];  ///< taps of the first row
+    std::int32_t rows, columns;
+};
+
+/// A kernel cut into blocks: four adjacent result rows share what they read, in registers.
 struct ConvolveRows {
     const float* in;  ///< the plane, where the first result has its origin
     std::int64_t in_pitch;
-    const std::int32_t* tap_at;  ///< [square][9]; the columns of all squares are as far apart as those of the first
-    std::int64_t squares;
-    const float* weights;  ///< [square][row][column]
+    const Block* blocks;
+    std::int64_t count;
+    const float* weights;  ///< [block][row][column]
     float bias;
     void* out;
     bool half;  ///< results are bf16, else f32
