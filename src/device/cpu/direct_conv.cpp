@@ -280,7 +280,9 @@ bool is_preferred(ConvRole role, const View& x, const View& w, const View& y, co
     const std::int64_t inputs = w.size(1), outputs = w.size(0) / settings.groups;
     if (product(spatial(*w.shape)) == 1 || outputs < 8) return false;
     if (role == ConvRole::weight_grad) return inputs >= 8 && (settings.groups == 1 || outputs >= 16);
-    if (inputs < 8 || settings.groups > 1 || inputs % 8 != 0 || outputs % 8 != 0) return false;
+    if (inputs < 8 || inputs % 8 != 0 || outputs % 8 != 0) return false;
+    if (settings.groups > 1)
+        return axes < 3 && inputs % 16 == 0 && outputs % 16 == 0 && (last || role == ConvRole::forward);
     if (role == ConvRole::input_grad && axes == 2 && x.size(3) < 32) return false;
     return axes == 1 || (axes == 2 && last);
 }

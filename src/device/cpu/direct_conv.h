@@ -16,9 +16,10 @@ namespace calor::cpu::direct {
 const char* why_not(ConvRole role, const View& x, const View& w, const View* bias, const View& y,
                     const ConvSettings& settings);
 
-/// Whether this is expected to be faster than oneDNN, from measurements on AVX2: with channels-last activations, whole
-/// vectors of channels and more than one tap it is, on 1 and 2 axes (and for the weight gradient on 3). Beyond 3 axes
-/// oneDNN does not go: always true.
+/// Whether this is expected to be faster than oneDNN, from measurements on AVX2 (bench/notes/conv-cpu.md): for whole
+/// vectors of channels and more than one tap, the weight gradient in any format, the others on 1 axis and with
+/// channels-last activations on 2, but for input gradients of small images. Beyond 3 axes oneDNN does not go: always
+/// true.
 bool is_preferred(ConvRole role, const View& x, const View& w, const View& y, const ConvSettings& settings);
 
 /// y = x * w + bias, then max(y, 0) when `relu`. Throws std::runtime_error for what why_not() refuses, as do the

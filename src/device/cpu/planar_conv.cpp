@@ -405,13 +405,18 @@ const char* why_not(ConvRole role, const View& x, const View& w, const View* bia
 bool is_preferred_for_planes(ConvRole role, const Shape& w, std::int64_t groups) {
     const std::int64_t inputs = w[1], outputs = w[0] / groups;
     if (groups > 1) return std::max(inputs, outputs) <= 8;
-    return role == ConvRole::input_grad ? inputs <= 4 : role == ConvRole::forward ? outputs <= 4 : false;
+    if (role == ConvRole::weight_grad) return inputs == 1;
+    // A single image that results is a matter of matrices: oneDNN's GEMM is as fast.
+    return role == ConvRole::input_grad ? inputs > 1 && inputs <= 4 : outputs <= 4;
 }
 
 bool is_preferred(ConvRole role, const View& x, const View& w, const View& y, const ConvSettings& settings) {
-    if (!is_preferred_for_planes(role, *w.shape, settings.groups)) return false;
     const View& source = role == ConvRole::input_grad ? y : x;
-    const bool last = source.stride(1) == 1 && source.size(1) > 1;
+    const auto is_last = [](const View& v) { return v.stride(1) == 1 && v.size(1) > 1; };
+    const bool last = is_last(source);
+    if (settings.groups == 1 && w.size(1) == 1 && role != ConvRole::forward)  // an image of one channel
+        return is_last(y) == (role == ConvRole::input_grad);
+    if (!is_preferred_for_planes(role, *w.shape, settings.groups)) return false;
     const bool depthwise = w.size(1) == 1 && w.size(0) == settings.groups;
     const std::int64_t taps = direct::product(direct::spatial(*w.shape));
     // oneDNN has kernels for these, with vectors of channels.

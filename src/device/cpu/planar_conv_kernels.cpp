@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <utility>
 
 #undef HWY_TARGET_INCLUDE
@@ -135,22 +136,14 @@ HWY_INLINE void narrow_vector(Vector v, std::uint16_t* to) {
     hn::StoreU(hn::DemoteTo(halves, hn::BitCast(signed_bits, result)), halves, to);
 }
 
-/// `positions` results, a whole vector or fewer.
-template <bool whole> HWY_INLINE void put(Vector v, float* to, std::int64_t positions) {
-    if constexpr (whole) {
-        hn::StoreU(v, lanes, to);
-    } else {
-        hn::BlendedStore(v, hn::FirstN(lanes, static_cast<std::size_t>(positions)), lanes, to);
-    }
-}
-template <bool whole> HWY_INLINE void put(Vector v, std::uint16_t* to, std::int64_t positions) {
-    if constexpr (whole) {
-        narrow_vector(v, to);
-    } else {
-        HWY_ALIGN std::uint16_t part[vector_size];
-        narrow_vector(v, part);
-        std::copy(part, part + positions, to);
-    }
+HWY_INLINE void put(Vector v, float* to) { hn::StoreU(v, lanes, to); }
+HWY_INLINE void put(Vector v, std::uint16_t* to) { narrow_vector(v, to); }
+
+/// Fewer results than a vector.
+template <class T> HWY_INLINE void put_some(Vector v, T* to, std::int64_t count) {
+    HWY_ALIGN T part[vector_size];
+    put(v, part);
+    std::copy(part, part + count, to);
 }
 
 /// Weights of a block, [row][column]; only its own are set.
@@ -198,60 +191,74 @@ template <std::size_t... j> struct Rows<std::index_sequence<j...>> {
     HWY_INLINE void add_block(const Weights& w, const float* in, const Block& b, std::int64_t pitch) {
         add_rows<rows, columns>(w, in, b, pitch, Indices<count + rows - 1>());
     }
+    /// One block for two vectors of every row: two times four sums hide each other's latency.
     template <std::size_t rows, std::size_t columns>
-    HWY_INLINE const float* add_weights(const float* w, const float* in, const Block& b, std::int64_t pitch) {
-        add_block<rows, columns>(weights_of(w, Indices<rows * columns>()), in, b, pitch);
+    static HWY_INLINE const float* add_both(Rows& s, Rows& t, const float* w, const float* in, const float* next,
+                                            const Block& b, std::int64_t pitch) {
+        const Weights weights = weights_of(w, Indices<rows * columns>());
+        s.template add_block<rows, columns>(weights, in, b, pitch);
+        t.template add_block<rows, columns>(weights, next, b, pitch);
         return w + rows * columns;
     }
-    HWY_INLINE void add_all(const ConvolveRows& c, const float* in) {
+    static HWY_INLINE void add_all(Rows& s, Rows& t, const ConvolveRows& c, const float* in, const float* next) {
         const float* w = c.weights;
         for (std::int64_t i = 0; i < c.count; ++i) {
             const Block& b = c.blocks[i];
             switch (3 * b.rows + b.columns) {
-                case 12: w = add_weights<3, 3>(w, in, b, c.in_pitch); break;
-                case 11: w = add_weights<3, 2>(w, in, b, c.in_pitch); break;
-                case 10: w = add_weights<3, 1>(w, in, b, c.in_pitch); break;
-                case 9: w = add_weights<2, 3>(w, in, b, c.in_pitch); break;
-                case 8: w = add_weights<2, 2>(w, in, b, c.in_pitch); break;
-                case 7: w = add_weights<2, 1>(w, in, b, c.in_pitch); break;
-                case 6: w = add_weights<1, 3>(w, in, b, c.in_pitch); break;
-                case 5: w = add_weights<1, 2>(w, in, b, c.in_pitch); break;
-                default: w = add_weights<1, 1>(w, in, b, c.in_pitch); break;
+                case 12: w = add_both<3, 3>(s, t, w, in, next, b, c.in_pitch); break;
+                case 11: w = add_both<3, 2>(s, t, w, in, next, b, c.in_pitch); break;
+                case 10: w = add_both<3, 1>(s, t, w, in, next, b, c.in_pitch); break;
+                case 9: w = add_both<2, 3>(s, t, w, in, next, b, c.in_pitch); break;
+                case 8: w = add_both<2, 2>(s, t, w, in, next, b, c.in_pitch); break;
+                case 7: w = add_both<2, 1>(s, t, w, in, next, b, c.in_pitch); break;
+                case 6: w = add_both<1, 3>(s, t, w, in, next, b, c.in_pitch); break;
+                case 5: w = add_both<1, 2>(s, t, w, in, next, b, c.in_pitch); break;
+                default: w = add_both<1, 1>(s, t, w, in, next, b, c.in_pitch); break;
             }
         }
     }
-    template <bool whole, class T> HWY_INLINE void store(const ConvolveRows& c, T* out, std::int64_t positions) const {
-        (put<whole>(sums[j], out + static_cast<std::int64_t>(j) * c.out_pitch, positions), ...);
+    template <class T> HWY_INLINE void store(const ConvolveRows& c, T* out) const {
+        (put(sums[j], out + static_cast<std::int64_t>(j) * c.out_pitch), ...);
     }
-    /// The only block is a square of 9 taps, whose weights stay in registers.
+    template <class T> HWY_INLINE void store_some(const ConvolveRows& c, T* out) const {
+        (put_some(sums[j], out + static_cast<std::int64_t>(j) * c.out_pitch, c.length), ...);
+    }
+    static HWY_INLINE Rows filled(float value) {
+        Rows t;
+        ((t.sums[j] = hn::Set(lanes, value)), ...);
+        return t;
+    }
+    /// The only block is a square of 9 taps, whose weights stay in registers. The last vector of a row overlaps the one
+    /// before it, here and below.
     template <class T> static HWY_INLINE void square(const ConvolveRows& c, const float* in, T* out) {
         const Weights w = weights_of(c.weights, Indices<9>());
         const Block b = c.blocks[0];
-        std::int64_t p = 0;
-        for (; p < c.length; p += vector_size) {
-            Rows t;
-            ((t.sums[j] = hn::Set(lanes, c.bias)), ...);
-            t.template add_block<3, 3>(w, in + p, b, c.in_pitch);
-            if (p + vector_size <= c.length) {
-                t.template store<true>(c, out + p, vector_size);
-            } else {
-                t.template store<false>(c, out + p, c.length - p);
-            }
+        for (std::int64_t p = 0; p < c.length; p += vector_size) {
+            const std::int64_t at = std::max<std::int64_t>(0, std::min(p, c.length - vector_size));
+            Rows t = filled(c.bias);
+            t.template add_block<3, 3>(w, in + at, b, c.in_pitch);
+            if (c.length < vector_size) return t.store_some(c, out);
+            t.store(c, out + at);
+        }
+    }
+    template <class T> static HWY_INLINE void any(const ConvolveRows& c, const float* in, T* out) {
+        for (std::int64_t p = 0; p < c.length; p += 2 * vector_size) {
+            const std::int64_t at = std::max<std::int64_t>(0, std::min(p, c.length - 2 * vector_size));
+            const std::int64_t more = std::max<std::int64_t>(0, std::min(at + vector_size, c.length - vector_size));
+            Rows s = filled(c.bias), t = filled(c.bias);
+            add_all(s, t, c, in + at, in + more);
+            if (c.length < vector_size) return s.store_some(c, out);
+            s.store(c, out + at);
+            t.store(c, out + more);
         }
     }
     template <class T> static void all(const ConvolveRows& c, std::int64_t row) {
         const float* const in = c.in + row * c.in_pitch;
         T* const out = static_cast<T*>(c.out) + row * c.out_pitch;
-        if (c.count == 1 && c.blocks[0].rows == 3 && c.blocks[0].columns == 3) return square(c, in, out);
-        for (std::int64_t p = 0; p < c.length; p += vector_size) {
-            Rows t;
-            ((t.sums[j] = hn::Set(lanes, c.bias)), ...);
-            t.add_all(c, in + p);
-            if (p + vector_size <= c.length) {
-                t.template store<true>(c, out + p, vector_size);
-            } else {
-                t.template store<false>(c, out + p, c.length - p);
-            }
+        if (c.count == 1 && c.blocks[0].rows == 3 && c.blocks[0].columns == 3) {
+            square(c, in, out);
+        } else {
+            any(c, in, out);
         }
     }
     /// Pixels from `pixel` on, one vector of channels.
@@ -391,11 +398,47 @@ void narrow(const float* from, std::uint16_t* to, std::int64_t count) {
     std::copy(out, out + count, to);
 }
 
+HWY_INLINE void copy_vector(const float* from, float* to) { hn::StoreU(hn::LoadU(lanes, from), lanes, to); }
+HWY_INLINE void copy_vector(const std::uint16_t* from, float* to) { widen_vector(from, to); }
+HWY_INLINE float value_of(float v) { return v; }
+HWY_INLINE float value_of(std::uint16_t v) { return std::bit_cast<float>(static_cast<std::uint32_t>(v) << 16); }
+
+/// Mostly none, one or two.
+HWY_INLINE void zeros(float* to, std::int64_t count) {
+    if (count > 0) to[0] = 0;
+    if (count > 1) to[1] = 0;
+    if (count > 2) std::fill(to + 2, to + count, 0.0F);
+}
+
+template <class T> void pad_rows_as(const PadRows& r) {
+    const T* from = static_cast<const T*>(r.from);
+    float* to = r.to;
+    for (std::int64_t row = 0; row < r.rows; ++row, from += r.from_row, to += r.to_row) {
+        zeros(to, r.left);
+        float* const out = to + r.left;
+        if (r.count >= vector_size) {
+            for (std::int64_t i = 0; i + vector_size < r.count; i += vector_size) copy_vector(from + i, out + i);
+            copy_vector(from + r.count - vector_size, out + r.count - vector_size);
+        } else {
+            for (std::int64_t i = 0; i < r.count; ++i) out[i] = value_of(from[i]);
+        }
+        zeros(out + r.count, r.right);
+    }
+}
+
+void pad_rows(const PadRows& r) {
+    if (r.half) {
+        pad_rows_as<std::uint16_t>(r);
+    } else {
+        pad_rows_as<float>(r);
+    }
+}
+
 }  // namespace
 
 const Kernels& table() {
     static constexpr Kernels kernels{vector_size,     convolve, convolve_rows, convolve_lanes, correlate,
-                                     correlate_lanes, total,    widen,         narrow};
+                                     correlate_lanes, total,    pad_rows,      widen,          narrow};
     return kernels;
 }
 

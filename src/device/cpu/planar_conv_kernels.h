@@ -80,6 +80,15 @@ struct Correlate {
     float* sums;                 ///< [outputs][taps][lanes]
 };
 
+/// Rows of adjacent elements copied apart, each between zeros.
+struct PadRows {
+    const void* from;
+    bool half;  ///< `from` is bf16, else f32
+    std::int64_t from_row;
+    float* to;
+    std::int64_t to_row, rows, left, count, right;
+};
+
 struct Kernels {
     std::int64_t lanes;
     void (*convolve)(const Convolve& c);
@@ -89,6 +98,7 @@ struct Kernels {
     void (*correlate_lanes)(const CorrelateLanes& c);
     /// The sum of `length` values (rounded up to whole vectors), in f32 within a run of 1024 and f64 across.
     double (*total)(const float* values, std::int64_t length);
+    void (*pad_rows)(const PadRows& p);
     /// bf16 to f32 and back (to nearest even): short rows of any length, without a scalar rest from `lanes` on.
     void (*widen)(const std::uint16_t* from, float* to, std::int64_t count);
     void (*narrow)(const float* from, std::uint16_t* to, std::int64_t count);

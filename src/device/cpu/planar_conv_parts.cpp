@@ -214,6 +214,12 @@ struct RowCopy {
 };
 
 template <class T> void copy_rows(const RowCopy& r, const T* from, float* to, std::int64_t rows) {
+    if (!r.split && r.from_step == 1 && !std::is_same_v<T, float16>) {
+        for (std::int64_t c = 0; c < r.channels; ++c)
+            kernels().pad_rows({from + c * r.channel_from, std::is_same_v<T, bfloat16>, r.from_row,
+                                to + c * r.channel_to, r.to_row, rows, r.left, r.count, r.right});
+        return;
+    }
     for (std::int64_t i = 0; i < rows; ++i, from += r.from_row, to += r.to_row) {
         for (std::int64_t c = 0; c < r.channels; ++c) {
             float* const row = to + c * r.channel_to;

@@ -115,7 +115,8 @@ void gradient(const GradContext& c) {
     }
 }
 
-const graph::Implementation list[] = {{.name = "onednn", .why_not = onednn_why_not, .run = run_onednn},
+const graph::Implementation list[] = {{.name = "small", .why_not = small_why_not, .run = run_small},
+                                      {.name = "onednn", .why_not = onednn_why_not, .run = run_onednn},
                                       {.name = "gemm", .run = run_gemm},
                                       {.name = "reference", .run = run_reference}};
 

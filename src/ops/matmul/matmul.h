@@ -24,6 +24,8 @@ struct Operands {
 };
 
 // Implementations, fastest first.
+const char* small_why_not(const graph::Call& call);
+void run_small(const graph::Call& call);
 const char* onednn_why_not(const graph::Call& call);
 void run_onednn(const graph::Call& call);
 void run_gemm(const graph::Call& call);

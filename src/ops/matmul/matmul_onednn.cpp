@@ -1,10 +1,22 @@
-// Matrix products through oneDNN: f32, bf16 and f16.
+// Matrix products in f32, bf16 and f16: small ones through our own kernel, the others through oneDNN.
 #include <stdexcept>
 
 #include "device/cpu/onednn.h"
+#include "device/cpu/small_matmul.h"
 #include "ops/matmul/matmul.h"
 
 namespace calor::ops::matmul {
+
+const char* small_why_not(const graph::Call& call) {
+    if (call.outputs[0].dtype != f32) return "dtypes other than f32";
+    const Operands o(call);
+    return cpu::small_matmul_why_not(o.a, o.b, o.bias, o.c);
+}
+
+void run_small(const graph::Call& call) {
+    const Operands o(call);
+    cpu::small_matmul(o.a, o.b, o.bias, o.c);
+}
 
 #ifdef CALOR_ONEDNN
 
