@@ -85,6 +85,22 @@ void copy_row(std::byte* to, std::int64_t to_step, const std::byte* from, std::i
     }
 }
 
+/// Short rows cost more than they copy: the longest-reaching loop goes over another axis, whose target lines lie
+/// closest.
+void lengthen_rows(Plan& plan) {
+    const std::int64_t last = plan.sizes.rank() - 1;
+    std::int64_t best = -1;
+    for (std::int64_t a = 0; a < last; ++a) {
+        if (plan.sizes[a] >= 8 && (best < 0 || std::abs(plan.to[a]) < std::abs(plan.to[best]))) best = a;
+    }
+    if (plan.sizes[last] >= 8 || best < 0) return;
+    for (Dims* list : {&plan.sizes, &plan.from, &plan.to}) {
+        const std::int64_t moved = (*list)[best];
+        list->erase(best);
+        list->push_back(moved);
+    }
+}
+
 constexpr std::int64_t row_piece = 1 << 15;
 
 void copy_rows(const Plan& plan, const std::byte* from, std::byte* to, std::int64_t size) {
@@ -176,7 +192,10 @@ void copy_view(const View& from, const View& to) {
         const std::int64_t stride = std::abs(plan.from[a]);
         if (stride != 0 && stride < std::abs(plan.from[dense]) && plan.sizes[a] >= 8) dense = a;
     }
-    if (dense == last || plan.sizes[last] < 8) return copy_rows(plan, in, out, size);
+    if (dense == last || plan.sizes[last] < 8) {
+        lengthen_rows(plan);
+        return copy_rows(plan, in, out, size);
+    }
     switch (size) {
         case 1: return copy_blocks<std::uint8_t>(std::move(plan), dense, in, out);
         case 2: return copy_blocks<std::uint16_t>(std::move(plan), dense, in, out);

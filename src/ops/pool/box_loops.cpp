@@ -101,8 +101,28 @@ std::int64_t product(const Dims& dims, std::int64_t count) {
     return all;
 }
 
+/// Of neighbouring columns' maxima the one that comes first in row-major order; of NaNs the last, as one by one.
+template <class S> std::int64_t best_column(const S* values, const std::int32_t* ids, Interval box) {
+    std::int64_t best = box.begin;
+    for (std::int64_t c = box.begin + 1; c < box.end; ++c) {
+        const S v = values[c], b = values[best];
+        const std::int64_t id = ids[c] + c, best_id = ids[best] + best;
+        bool take = v > b || (v == b && id < best_id);
+        if (v != v) take = b == b || id > best_id;
+        if (take) best = c;
+    }
+    return best;
+}
+
+std::int64_t extent_end(const View& v, std::int64_t& begin) {
+    std::int64_t end = 1;
+    begin = 0;
+    for (std::int64_t d = 0; d < v.rank(); ++d) (v.stride(d) < 0 ? begin : end) += (v.size(d) - 1) * v.stride(d);
+    return end;
+}
+
 /// One row of positions along the last axis, for one channel or for all of them.
-class BoxRow {
+template <class S> class BoxRow {
 public:
     BoxRow(const graph::Call& call, const Samples& samples, bool over_channels)
         : a_(call.attrs<BoxAttributes>()),
@@ -114,17 +134,13 @@ public:
           intervals_(a_),
           at_(a_.sizes.rank() - 1, 0),
           kernel_(find_max_kernel(x_.dtype, true)),
-          found_(static_cast<std::size_t>(over_channels ? y_.size(1) : 1)) {
+          found_(static_cast<std::size_t>(over_channels ? y_.size(1) : a_.sizes.back())) {
         lanes_.wide_taps = true;
         lanes_.taps = found_.data();
-        lanes_.k_step = x_.stride(a_.sizes.rank() + 1);
         lanes_.x = x_.data;
-        lanes_.step = over_channels ? x_.stride(1) : 1;
         lanes_.lanes = std::ssize(found_);
-        lanes_.readable_end = 1;
-        for (std::int64_t d = 0; d < x_.rank(); ++d) {
-            (x_.stride(d) < 0 ? lanes_.readable_begin : lanes_.readable_end) += (x_.size(d) - 1) * x_.stride(d);
-        }
+        lanes_.readable_end = extent_end(x_, lanes_.readable_begin);
+        if (!over_channels) values_.resize(found_.size());
     }
     void run(std::int64_t row) {
         const std::int64_t rank = a_.sizes.rank(), channels = over_channels_ ? 1 : y_.size(1);
@@ -138,30 +154,54 @@ public:
         lanes_.outer = std::ssize(rows_.offsets);
         lanes_.offsets = rows_.offsets.data();
         lanes_.ids = rows_.ids.data();
-        const auto [low, high] = std::ranges::minmax_element(rows_.offsets);
         std::int64_t to = n * y_.stride(0) + c * y_.stride(1);
         std::int64_t named = n * indices_.stride(0) + c * indices_.stride(1);
         for (std::int64_t i = 0; i + 1 < rank; ++i) {
             to += at_[i] * y_.stride(i + 2);
             named += at_[i] * indices_.stride(i + 2);
         }
-        for (std::int64_t p = 0; p < a_.positions[rank - 1]; ++p) {
+        if (over_channels_) return channel_lanes(to, named);
+        columns(to, named);
+    }
+
+private:
+    void pass(std::int64_t begin, std::int64_t end, std::int64_t k_step, std::int64_t step, S* y) {
+        const auto [low, high] = std::ranges::minmax_element(rows_.offsets);
+        const std::int64_t first = begin * k_step, last = (end - 1) * k_step;
+        lanes_.k_begin = begin;
+        lanes_.k_end = end;
+        lanes_.k_step = k_step;
+        lanes_.step = step;
+        lanes_.lowest = *low + std::min(first, last);
+        lanes_.highest = *high + std::max(first, last);
+        lanes_.y = y;
+        kernel_(lanes_);
+    }
+    /// Lanes are channels: every box is one pass.
+    void channel_lanes(std::int64_t to, std::int64_t named) {
+        const std::int64_t last = a_.sizes.rank() - 1;
+        for (std::int64_t p = 0; p < a_.positions[last]; ++p) {
             const Interval box = intervals_.axes.back()[static_cast<std::size_t>(p)];
-            lanes_.k_begin = box.begin;
-            lanes_.k_end = box.end;
-            const std::int64_t first = box.begin * lanes_.k_step, last = (box.end - 1) * lanes_.k_step;
-            lanes_.lowest = *low + std::min(first, last);
-            lanes_.highest = *high + std::max(first, last);
-            lanes_.y = y_.as<std::byte>() + (to + p * y_.stride(rank + 1)) * size_of(y_.dtype);
-            kernel_(lanes_);
-            std::int64_t* index = indices_.as<std::int64_t>() + named + p * indices_.stride(rank + 1);
+            pass(box.begin, box.end, x_.stride(last + 2), x_.stride(1), y_.as<S>() + to + p * y_.stride(last + 2));
+            std::int64_t* index = indices_.as<std::int64_t>() + named + p * indices_.stride(last + 2);
             for (std::size_t l = 0; l < found_.size(); ++l) {
                 index[static_cast<std::int64_t>(l) * indices_.stride(1)] = found_[l];
             }
         }
     }
+    /// Lanes are the columns of the data: first down, then along them.
+    void columns(std::int64_t to, std::int64_t named) {
+        const std::int64_t last = a_.sizes.rank() - 1;
+        pass(0, 1, 0, x_.stride(last + 2), values_.data());
+        for (std::int64_t p = 0; p < a_.positions[last]; ++p) {
+            const Interval box = intervals_.axes.back()[static_cast<std::size_t>(p)];
+            const std::int64_t best = best_column(values_.data(), found_.data(), box);
+            y_.as<S>()[to + p * y_.stride(last + 2)] = values_[static_cast<std::size_t>(best)];
+            indices_.as<std::int64_t>()[named + p * indices_.stride(last + 2)] =
+                found_[static_cast<std::size_t>(best)] + best;
+        }
+    }
 
-private:
     const BoxAttributes& a_;
     const View &x_, &y_, &indices_;
     const Samples& samples_;
@@ -170,9 +210,42 @@ private:
     Dims at_;
     MaxKernel kernel_;
     std::vector<std::int32_t> found_;
+    std::vector<S> values_;
     MaxLanes lanes_;
     BoxRows rows_;
 };
+
+template <class S> void run_rows(const graph::Call& call) {
+    const auto& a = call.attrs<BoxAttributes>();
+    const View &x = call.inputs[0], &y = call.outputs[0];
+    if (y.count() == 0) return;
+    const Samples samples(call);
+    const bool over_channels = a.kernel.empty() && x.stride(1) == 1 && y.stride(1) == 1 && y.size(1) > 1;
+    const std::int64_t rank = a.sizes.rank();
+    const std::int64_t rows = y.size(0) * (over_channels ? 1 : y.size(1)) * product(a.positions, rank - 1);
+    const std::int64_t work = x.count() / rows + 1;
+    cpu::parallel_for(rows, std::max<std::int64_t>(1, 16384 / work), [&](std::int64_t begin, std::int64_t end) {
+        BoxRow<S> row(call, samples, over_channels);
+        for (std::int64_t r = begin; r < end; ++r) row.run(r);
+    });
+}
+
+template <class F> void for_dtype(DType dtype, const F& f) {
+    switch (dtype) {
+        case f64: return f(double());
+        case f32: return f(float());
+        case f16: return f(float16());
+        case bf16: return f(bfloat16());
+        case i64: return f(std::int64_t());
+        case i32: return f(std::int32_t());
+        case i16: return f(std::int16_t());
+        case i8: return f(std::int8_t());
+        case u64: return f(std::uint64_t());
+        case u32: return f(std::uint32_t());
+        case u16: return f(std::uint16_t());
+        default: return f(std::uint8_t());
+    }
+}
 
 template <class S> void run_reference(const graph::Call& call) {
     const auto& a = call.attrs<BoxAttributes>();
@@ -220,35 +293,11 @@ const char* box_why_not(const graph::Call& call) {
 }
 
 void box_rows(const graph::Call& call) {
-    const auto& a = call.attrs<BoxAttributes>();
-    const View &x = call.inputs[0], &y = call.outputs[0];
-    if (y.count() == 0) return;
-    const Samples samples(call);
-    const bool over_channels = a.kernel.empty() && x.stride(1) == 1 && y.stride(1) == 1 && y.size(1) > 1;
-    const std::int64_t rank = a.sizes.rank();
-    const std::int64_t rows = y.size(0) * (over_channels ? 1 : y.size(1)) * product(a.positions, rank - 1);
-    const std::int64_t work = x.count() / rows + 1;
-    cpu::parallel_for(rows, std::max<std::int64_t>(1, 16384 / work), [&](std::int64_t begin, std::int64_t end) {
-        BoxRow row(call, samples, over_channels);
-        for (std::int64_t r = begin; r < end; ++r) row.run(r);
-    });
+    for_dtype(call.inputs[0].dtype, [&](auto s) { run_rows<decltype(s)>(call); });
 }
 
 void box_reference(const graph::Call& call) {
-    switch (call.inputs[0].dtype) {
-        case f64: return run_reference<double>(call);
-        case f32: return run_reference<float>(call);
-        case f16: return run_reference<float16>(call);
-        case bf16: return run_reference<bfloat16>(call);
-        case i64: return run_reference<std::int64_t>(call);
-        case i32: return run_reference<std::int32_t>(call);
-        case i16: return run_reference<std::int16_t>(call);
-        case i8: return run_reference<std::int8_t>(call);
-        case u64: return run_reference<std::uint64_t>(call);
-        case u32: return run_reference<std::uint32_t>(call);
-        case u16: return run_reference<std::uint16_t>(call);
-        default: return run_reference<std::uint8_t>(call);
-    }
+    for_dtype(call.inputs[0].dtype, [&](auto s) { run_reference<decltype(s)>(call); });
 }
 
 }  // namespace calor::ops::pool

@@ -4,13 +4,11 @@
 
 #include <cmath>
 
-#include "calor/creation.h"
 #include "calor/elementwise.h"
-#include "calor/index.h"
 #include "calor/pool.h"
 #include "calor/random.h"
 #include "calor/resample.h"
-#include "calor/view.h"
+#include "ops/pool/index_planes.h"
 
 namespace calor::ops::pool {
 namespace {
@@ -27,22 +25,10 @@ Specs infer_box(const InferContext& c) {
     return {{shape, x.dtype()}, {shape, i64}};
 }
 
-/// [N, C, everything else].
-Tensor planes(const Tensor& t, const Where& where) {
-    return reshape(t, {t.shape()[0], t.shape()[1], numel(t.shape(), where) == 0 ? 0 : -1}, where);
-}
-
 void box_gradient(const GradContext& c) {
-    if (!c.needs[0]) return;
-    const Shape& shape = c.inputs[0].shape();
-    const Tensor gy = c.cotangent();
-    if (gy.numel() == 0) {
-        c.grads[0] = zeros(shape, gy.dtype(), c.where);
-        return;
+    if (c.needs[0]) {
+        c.grads[0] = add_to_planes(c.cotangent(), c.outputs[1], c.attrs<BoxAttributes>().sizes, c.where);
     }
-    const Tensor none = planes(zeros(shape, gy.dtype(), c.where), c.where);
-    c.grads[0] =
-        reshape(scatter_add(none, 2, planes(c.outputs[1], c.where), planes(gy, c.where), c.where), shape, c.where);
 }
 
 const graph::Implementation implementations[] = {{.name = "box_rows", .why_not = box_why_not, .run = box_rows},
@@ -185,16 +171,12 @@ Tensor max_unpool(const Tensor& values, const Tensor& indices, const Dims& sizes
              {{"option", "sizes"}, {"got", sizes.rank()}, {"expected", values.rank() - 2}}, describe(values));
     }
     Shape shape{values.shape()[0], values.shape()[1]};
-    std::int64_t spatial = 1;
     for (const std::int64_t s : sizes) {
         if (s < 0) fail("shape/negative", operation, where, {{"size", s}, {"shape", sizes}}, describe(values));
         shape.push_back(s);
-        spatial = checked_multiply(spatial, s, where);
     }
     (void)checked_bytes(shape, values.dtype(), where);
-    const Tensor none = zeros({shape[0], shape[1], spatial}, values.dtype(), where);
-    if (values.numel() == 0) return reshape(none, shape, where);
-    return reshape(scatter(none, 2, planes(indices, where), planes(values, where), where), shape, where);
+    return set_in_planes(values, indices, sizes, where);
 }
 
 Tensor lp_pool(const Tensor& x, const LpPoolOptions& o, const Where& where) {

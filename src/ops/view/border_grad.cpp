@@ -33,35 +33,33 @@ struct Readers {
 
 template <class S> using Wide = std::conditional_t<std::is_same_v<S, float16> || std::is_same_v<S, bfloat16>, float, S>;
 
-/// Calls body(offset in the padded data) for every padded row that reads row `row` of the data.
+/// Calls body(offset in the padded data) for every padded row that reads row `row` of the data. `at` is scratch.
 template <class F>
 void for_each_reader(const std::vector<BorderAxis>& axes, const std::vector<Readers>& readers, std::int64_t row,
-                     const F& body) {
+                     std::vector<std::int64_t>& at, const F& body) {
     const std::size_t n = axes.size() - 1;
-    InlineVector<std::int64_t, 8> low, at, high;
-    for (std::size_t a = 0; a < n; ++a) {
-        low.push_back(0);
-        at.push_back(0);
-        high.push_back(0);
-    }
-    for (std::size_t a = n; a-- > 0; row /= axes[a].inner) {
-        const auto entry = static_cast<std::size_t>(row % axes[a].inner);
-        low[a] = at[a] = readers[a].first[entry];
-        high[a] = readers[a].first[entry + 1];
-        if (low[a] == high[a]) return;
+    at.resize(2 * n);  // which reader, and of which entry
+    std::int64_t offset = 0;
+    for (std::size_t a = n; a-- > 0;) {
+        const std::int64_t above = row / axes[a].inner;
+        at[n + a] = row - above * axes[a].inner;
+        row = above;
+        at[a] = readers[a].first[static_cast<std::size_t>(at[n + a])];
+        offset += readers[a].list[static_cast<std::size_t>(at[a])] * axes[a].outer_stride;
     }
     for (;;) {
-        std::int64_t offset = 0;
-        for (std::size_t a = 0; a < n; ++a) {
-            offset += readers[a].list[static_cast<std::size_t>(at[a])] * axes[a].outer_stride;
-        }
         body(offset);
         std::size_t a = n;
-        while (a-- > 0) {
-            if (++at[a] < high[a]) break;
-            at[a] = low[a];
+        for (; a > 0; --a) {
+            const Readers& r = readers[a - 1];
+            const auto entry = static_cast<std::size_t>(at[n + a - 1]);
+            const std::int64_t stride = axes[a - 1].outer_stride, before = r.list[static_cast<std::size_t>(at[a - 1])];
+            const bool wraps = ++at[a - 1] == r.first[entry + 1];
+            if (wraps) at[a - 1] = r.first[entry];
+            offset += (r.list[static_cast<std::size_t>(at[a - 1])] - before) * stride;
+            if (!wraps) break;
         }
-        if (a >= n) return;
+        if (a == 0) return;
     }
 }
 
@@ -71,7 +69,8 @@ public:
     using T = Wide<S>;
     FoldRows(const BorderAxis& axis, DType dtype, std::int64_t widest)
         : axis_(axis),
-          dtype_(dtype),
+          widen_(cpu::find_convert(dtype, compute_type(dtype))),
+          narrow_(cpu::find_convert(compute_type(dtype), dtype)),
           raw_(static_cast<std::size_t>(widest)),
           wide_(static_cast<std::size_t>(std::is_same_v<S, T> ? 0 : widest)),
           sums_(static_cast<std::size_t>(std::is_same_v<S, T> ? 0 : widest)) {}
@@ -85,7 +84,7 @@ public:
         } else {
             out_ = sums_.data();
         }
-        std::fill_n(out_, count, T(0));
+        fresh_ = true;
     }
     void add(const S* from) {
         const std::int64_t n = axis_.padded() ? axis_.outer : count_;
@@ -99,13 +98,18 @@ public:
             values = row;
         } else {
             const void* const in[1] = {row};
-            cpu::find_convert(dtype_, f32)(in, wide_.data(), n, nullptr);
+            widen_(in, wide_.data(), n, nullptr);
             values = wide_.data();
         }
         T* out = out_;
         const T* data = values + (axis_.padded() ? axis_.low : 0);
-        CALOR_VECTORIZE
-        for (std::int64_t i = 0; i < count_; ++i) out[i] += data[i];
+        if (fresh_) {
+            std::memcpy(static_cast<void*>(out), data, static_cast<std::size_t>(count_) * sizeof(T));
+        } else {
+            CALOR_VECTORIZE
+            for (std::int64_t i = 0; i < count_; ++i) out[i] += data[i];
+        }
+        fresh_ = false;
         if (!axis_.padded()) return;
         const std::int64_t* source = axis_.source.data();
         for (std::int64_t i = 0; i < axis_.low; ++i) out[source[i]] += values[i];
@@ -114,18 +118,19 @@ public:
     void finish() {
         if constexpr (!std::is_same_v<S, T>) {
             const void* const in[1] = {sums_.data()};
-            cpu::find_convert(f32, dtype_)(in, to_, count_, nullptr);
+            narrow_(in, to_, count_, nullptr);
         }
     }
 
 private:
     const BorderAxis& axis_;
-    DType dtype_;
+    TileKernel widen_, narrow_;
     std::vector<S> raw_;
     std::vector<T> wide_, sums_;
     S* to_ = nullptr;
     T* out_ = nullptr;
     std::int64_t first_ = 0, count_ = 0;
+    bool fresh_ = true;
 };
 
 template <class S> void fold_rows(const graph::Call& call) {
@@ -138,12 +143,13 @@ template <class S> void fold_rows(const graph::Call& call) {
     const std::int64_t width = last.padded() ? last.inner : std::min(piece, last.inner);
     cpu::parallel_for(inner.count() / last.inner, std::max<std::int64_t>(1, 16384 / last.outer),
                       [&](std::int64_t begin, std::int64_t end) {
+                          std::vector<std::int64_t> at_scratch;
                           FoldRows<S> fold(last, outer.dtype, last.padded() ? last.outer : width);
                           for (std::int64_t row = begin; row < end; ++row) {
                               for (std::int64_t at = 0; at < last.inner; at += width) {
                                   fold.begin(inner.as<S>() + row * last.inner + at, at,
                                              std::min(width, last.inner - at));
-                                  for_each_reader(axes, readers, row,
+                                  for_each_reader(axes, readers, row, at_scratch,
                                                   [&](std::int64_t offset) { fold.add(outer.as<const S>() + offset); });
                                   fold.finish();
                               }

@@ -57,57 +57,100 @@ struct Plan {
         }
     }
 
-    /// The index of x that lands on `at` of y along an axis, or -1.
-    std::int64_t source(std::int64_t axis, std::int64_t at) const {
-        const std::int64_t distance = (at - starts[axis]) * (steps[axis] < 0 ? -1 : 1);
-        const std::int64_t step = steps[axis] < 0 ? -steps[axis] : steps[axis];
-        if (distance < 0 || distance % step != 0) return -1;
-        return distance / step < in[axis] ? distance / step : -1;
+    /// For every position of an axis of y the offset of the entry of x that lands there, or nowhere.
+    std::vector<std::int64_t> sources(std::int64_t axis) const {
+        std::vector<std::int64_t> all(static_cast<std::size_t>(out[axis]), nowhere);
+        for (std::int64_t i = 0; i < in[axis]; ++i) {
+            const std::int64_t at = starts[axis] + i * steps[axis];
+            if (at >= 0 && at < out[axis]) all[static_cast<std::size_t>(at)] = i * strides[axis];
+        }
+        return all;
     }
+    static constexpr std::int64_t nowhere = INT64_MIN;
 };
 
-void place_row(const Plan& plan, const std::byte* x, std::byte* y, std::int64_t size, const void* value) {
+/// Walks the rows of y and knows where the row of x starts that belongs there.
+class Rows {
+public:
+    Rows(const std::vector<std::vector<std::int64_t>>& sources, std::int64_t row)
+        : sources_(sources), at_(sources.size(), 0) {
+        for (std::size_t a = at_.size(); a-- > 0; row /= std::ssize(sources[a])) {
+            at_[a] = row % std::ssize(sources[a]);
+            add(a, 1);
+        }
+    }
+    void next() {
+        for (std::size_t a = at_.size(); a-- > 0;) {
+            add(a, -1);
+            const bool wraps = ++at_[a] == std::ssize(sources_[a]);
+            if (wraps) at_[a] = 0;
+            add(a, 1);
+            if (!wraps) return;
+        }
+    }
+    bool covered() const { return missing_ == 0; }
+    std::int64_t offset() const { return offset_; }
+
+private:
+    void add(std::size_t a, std::int64_t sign) {
+        const std::int64_t source = sources_[a][static_cast<std::size_t>(at_[a])];
+        if (source == Plan::nowhere) {
+            missing_ += sign;
+        } else {
+            offset_ += sign * source;
+        }
+    }
+
+    const std::vector<std::vector<std::int64_t>>& sources_;
+    std::vector<std::int64_t> at_;
+    std::int64_t offset_ = 0, missing_ = 0;
+};
+
+template <class T> void place_row(const Plan& plan, const T* x, T* y, T value) {
     const std::int64_t last = plan.in.rank() - 1, start = plan.starts[last], step = plan.steps[last];
-    const std::int64_t stride = plan.strides[last], width = plan.out[last];
-    if (step == 1) {
-        const std::int64_t count = plan.in[last];
-        cpu::fill(y, size, start, value);
-        cpu::gather(y + start * size, x, stride, size, count);
-        cpu::fill(y + (start + count) * size, size, width - start - count, value);
+    const std::int64_t stride = plan.strides[last], width = plan.out[last], count = plan.in[last];
+    if (step != 1) {
+        std::fill_n(y, width, value);
+        for (std::int64_t i = 0; i < count; ++i) y[start + i * step] = x[i * stride];
         return;
     }
-    cpu::fill(y, size, width, value);
-    for (std::int64_t i = 0; i < plan.in[last]; ++i) {
-        std::memcpy(y + (start + i * step) * size, x + i * stride * size, static_cast<std::size_t>(size));
-    }
+    for (std::int64_t i = 0; i < start; ++i) y[i] = value;
+    cpu::gather(y + start, x, stride, sizeof(T), count);
+    for (std::int64_t i = start + count; i < width; ++i) y[i] = value;
+}
+
+template <class T> void place_rows(const graph::Call& c) {
+    const View &x = c.inputs[0], &y = c.outputs[0];
+    const auto& attributes = c.attrs<PlaceAttributes>();
+    const Plan plan(x, y, attributes.ranges);
+    const std::int64_t last = plan.in.rank() - 1, width = plan.out[last];
+    const bool nothing = x.count() == 0;
+    T value = 0;
+    std::memcpy(&value, &attributes.value, sizeof(T));
+    std::vector<std::vector<std::int64_t>> sources;
+    for (std::int64_t a = 0; a < last; ++a) sources.push_back(plan.sources(a));
+    cpu::parallel_for(y.count() / width, std::max<std::int64_t>(1, 16384 / width),
+                      [&](std::int64_t begin, std::int64_t end) {
+                          Rows rows(sources, begin);
+                          for (std::int64_t row = begin; row < end; ++row, rows.next()) {
+                              T* to = y.as<T>() + row * width;
+                              if (nothing || !rows.covered()) {
+                                  std::fill_n(to, width, value);
+                              } else {
+                                  place_row(plan, x.as<const T>() + rows.offset(), to, value);
+                              }
+                          }
+                      });
 }
 
 void place(const graph::Call& c) {
-    const View &x = c.inputs[0], &y = c.outputs[0];
-    const auto& attributes = c.attrs<PlaceAttributes>();
-    if (y.count() == 0) return;
-    const Plan plan(x, y, attributes.ranges);
-    const std::int64_t last = plan.in.rank() - 1, size = size_of(x.dtype), width = plan.out[last];
-    const bool nothing = x.count() == 0;
-    cpu::parallel_for(y.count() / width, std::max<std::int64_t>(1, 16384 / width),
-                      [&](std::int64_t begin, std::int64_t end) {
-                          for (std::int64_t row = begin; row < end; ++row) {
-                              std::int64_t rest = row, offset = 0;
-                              bool covered = !nothing;
-                              for (std::int64_t a = last - 1; a >= 0 && covered; --a) {
-                                  const std::int64_t i = plan.source(a, rest % plan.out[a]);
-                                  rest /= plan.out[a];
-                                  covered = i >= 0;
-                                  offset += i * plan.strides[a];
-                              }
-                              std::byte* to = y.as<std::byte>() + row * width * size;
-                              if (!covered) {
-                                  cpu::fill(to, size, width, &attributes.value);
-                                  continue;
-                              }
-                              place_row(plan, x.as<const std::byte>() + offset * size, to, size, &attributes.value);
-                          }
-                      });
+    if (c.outputs[0].count() == 0) return;
+    switch (size_of(c.outputs[0].dtype)) {
+        case 1: return place_rows<std::uint8_t>(c);
+        case 2: return place_rows<std::uint16_t>(c);
+        case 4: return place_rows<std::uint32_t>(c);
+        default: return place_rows<std::uint64_t>(c);
+    }
 }
 
 /// One element of the result at a time.
