@@ -73,48 +73,72 @@ void check_indices(const Call& c, const std::int64_t* indices, std::int64_t coun
 
 template <class S> using Sum = std::conditional_t<std::is_same_v<S, float16> || std::is_same_v<S, bfloat16>, float, S>;
 
+/// One plane at a time; what is scratch is zero (or does not matter) between planes.
+template <class S> class PlaneWorker {
+public:
+    PlaneWorker(std::int64_t positions, std::int64_t spatial) : positions_(positions), spatial_(spatial) {}
+
+    void add(const S* values, const std::int64_t* at, S* to) {
+        std::fill_n(to, spatial_, S());
+        if constexpr (std::is_same_v<S, Sum<S>>) {
+            for (std::int64_t p = 0; p < positions_; ++p) to[at[p]] = static_cast<S>(to[at[p]] + values[p]);
+        } else {  // only the positions that are named are rounded
+            sums_.resize(static_cast<std::size_t>(spatial_), 0);
+            float* sums = sums_.data();
+            for (std::int64_t p = 0; p < positions_; ++p) sums[at[p]] += values[p];
+            for (std::int64_t p = 0; p < positions_; ++p) to[at[p]] = static_cast<S>(sums[at[p]]);
+            for (std::int64_t p = 0; p < positions_; ++p) sums[at[p]] = 0;
+        }
+    }
+    void set(const S* values, const std::int64_t* at, S* to) const {
+        std::fill_n(to, spatial_, S());
+        for (std::int64_t p = 0; p < positions_; ++p) to[at[p]] = values[p];
+    }
+    void gather(const S* from, const std::int64_t* at, S* to) const {
+        for (std::int64_t p = 0; p < positions_; ++p) to[p] = from[at[p]];
+    }
+    /// Number is an integer that counts the positions.
+    template <class Number>
+    void gather_last(const S* from, const std::int64_t* at, S* to, std::vector<Number>& last) const {
+        last.resize(static_cast<std::size_t>(spatial_));
+        for (std::int64_t p = 0; p < positions_; ++p) last[static_cast<std::size_t>(at[p])] = static_cast<Number>(p);
+        for (std::int64_t p = 0; p < positions_; ++p) {
+            to[p] = last[static_cast<std::size_t>(at[p])] == static_cast<Number>(p) ? from[at[p]] : S();
+        }
+    }
+
+private:
+    std::int64_t positions_, spatial_;
+    std::vector<float> sums_;
+};
+
 template <class S, Kind kind> void run_planes(const Call& c) {
     const View& y = c.outputs[0];
     if (y.count() == 0) return;
     constexpr bool scatters = kind == Kind::add || kind == Kind::set;
-    const std::int64_t planes = y.size(0) * y.size(1);
-    const std::int64_t positions = c.inputs[1].count() / planes;
+    const std::int64_t planes = y.size(0) * y.size(1), positions = c.inputs[1].count() / planes;
     const std::int64_t spatial = (scatters ? y.count() : c.inputs[0].count()) / planes;
-    if (!scatters && spatial == 0) return;
     const DensePlanes values(c, c.inputs[0], y.dtype), indices(c, c.inputs[1], i64);
     if (kind == Kind::set) check_indices(c, indices.plane<std::int64_t>(0, 0), planes * positions, spatial);
-    const auto size = static_cast<std::size_t>(spatial);
     cpu::parallel_for(planes, std::max<std::int64_t>(1, 16384 / (positions + spatial)),
                       [&](std::int64_t begin, std::int64_t end) {
-                          std::vector<Sum<S>> sums(kind == Kind::add ? size : 0);
-                          std::vector<std::int64_t> last(kind == Kind::gather_last ? size : 0);
+                          PlaneWorker<S> worker(positions, spatial);
+                          std::vector<std::int32_t> last;
+                          std::vector<std::int64_t> wide_last;
                           for (std::int64_t i = begin; i < end; ++i) {
                               const std::int64_t* at = indices.plane<std::int64_t>(i, positions);
+                              const S* from = values.plane<S>(i, scatters ? positions : spatial);
+                              S* to = y.as<S>() + i * (scatters ? spatial : positions);
                               if constexpr (kind == Kind::add) {
-                                  const S* v = values.plane<S>(i, positions);
-                                  S* to = y.as<S>() + i * spatial;
-                                  std::fill(sums.begin(), sums.end(), Sum<S>(0));
-                                  for (std::int64_t p = 0; p < positions; ++p)
-                                      sums[static_cast<std::size_t>(at[p])] += v[p];
-                                  for (std::int64_t e = 0; e < spatial; ++e)
-                                      to[e] = static_cast<S>(sums[static_cast<std::size_t>(e)]);
+                                  worker.add(from, at, to);
                               } else if constexpr (kind == Kind::set) {
-                                  const S* v = values.plane<S>(i, positions);
-                                  S* to = y.as<S>() + i * spatial;
-                                  std::fill_n(to, spatial, S());
-                                  for (std::int64_t p = 0; p < positions; ++p) to[at[p]] = v[p];
+                                  worker.set(from, at, to);
+                              } else if constexpr (kind == Kind::gather) {
+                                  worker.gather(from, at, to);
+                              } else if (positions < INT32_MAX) {
+                                  worker.gather_last(from, at, to, last);
                               } else {
-                                  const S* from = values.plane<S>(i, spatial);
-                                  S* to = y.as<S>() + i * positions;
-                                  if constexpr (kind == Kind::gather_last) {
-                                      for (std::int64_t p = 0; p < positions; ++p)
-                                          last[static_cast<std::size_t>(at[p])] = p;
-                                      for (std::int64_t p = 0; p < positions; ++p) {
-                                          to[p] = last[static_cast<std::size_t>(at[p])] == p ? from[at[p]] : S();
-                                      }
-                                  } else {
-                                      for (std::int64_t p = 0; p < positions; ++p) to[p] = from[at[p]];
-                                  }
+                                  worker.gather_last(from, at, to, wide_last);
                               }
                           }
                       });

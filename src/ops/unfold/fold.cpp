@@ -83,7 +83,9 @@ struct Plan {
 template <class S> class Adder {
 public:
     using T = typename Wide<S>::T;
-    Adder(DType dtype, std::int64_t widest) : dtype_(dtype), raw_(static_cast<std::size_t>(widest)) {
+    Adder(DType dtype, std::int64_t widest)
+        : widen_(cpu::find_convert(dtype, is_floating(dtype) ? compute_type(dtype) : dtype)),
+          raw_(static_cast<std::size_t>(widest)) {
         if constexpr (!std::is_same_v<S, T>) wide_.resize(static_cast<std::size_t>(widest));
     }
     void add(const S* from, std::int64_t from_step, T* out, std::int64_t step, std::int64_t n) {
@@ -96,7 +98,7 @@ public:
             values = from;
         } else {
             const void* const in[1] = {from};
-            cpu::find_convert(dtype_, f32)(in, wide_.data(), n, nullptr);
+            widen_(in, wide_.data(), n, nullptr);
             values = wide_.data();
         }
         if (step == 1) {
@@ -108,7 +110,7 @@ public:
     }
 
 private:
-    DType dtype_;
+    TileKernel widen_;
     std::vector<S> raw_;
     std::vector<T> wide_;
 };

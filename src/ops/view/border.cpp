@@ -91,7 +91,11 @@ private:
 /// The data goes to its place; what surrounds it is read back from there.
 template <class T> void copy_row(const BorderAxis& axis, const T* x, T* y) {
     T* data = y + axis.low;
-    cpu::gather(data, x, axis.inner_stride, sizeof(T), axis.inner);
+    if (axis.inner_stride == 1) {
+        std::memcpy(data, x, static_cast<std::size_t>(axis.inner) * sizeof(T));
+    } else {
+        cpu::gather(data, x, axis.inner_stride, sizeof(T), axis.inner);
+    }
     if (!axis.padded()) return;
     const std::int64_t* source = axis.source.data();
     for (std::int64_t i = 0; i < axis.low; ++i) y[i] = data[source[i]];

@@ -63,17 +63,68 @@ void for_each_reader(const std::vector<BorderAxis>& axes, const std::vector<Read
     }
 }
 
+/// The entries of the last axis that borders repeat.
+struct Shared {
+    Readers readers;
+    std::vector<std::int64_t> entries;
+
+    explicit Shared(const BorderAxis& axis) : readers(axis) {
+        for (std::int64_t e = 0; e < axis.inner; ++e) {
+            const auto at = static_cast<std::size_t>(e);
+            if (readers.first[at + 1] - readers.first[at] > 1) entries.push_back(e);
+        }
+    }
+};
+
+/// Whether a single padded row reads row `row` of the data, and where it is.
+bool read_once(const std::vector<BorderAxis>& axes, const std::vector<Readers>& readers, std::int64_t row,
+               std::int64_t& offset) {
+    offset = 0;
+    for (std::size_t a = axes.size() - 1; a-- > 0;) {
+        const std::int64_t above = row / axes[a].inner;
+        const auto entry = static_cast<std::size_t>(row - above * axes[a].inner);
+        row = above;
+        const std::int64_t first = readers[a].first[entry];
+        if (readers[a].first[entry + 1] - first != 1) return false;
+        offset += readers[a].list[static_cast<std::size_t>(first)] * axes[a].outer_stride;
+    }
+    return true;
+}
+
 /// Entries [begin, end) of the last axis, row by row.
 template <class S> class FoldRows {
 public:
     using T = Wide<S>;
-    FoldRows(const BorderAxis& axis, DType dtype, std::int64_t widest)
+    FoldRows(const BorderAxis& axis, const Shared& shared, DType dtype, std::int64_t widest)
         : axis_(axis),
+          shared_(shared),
           widen_(cpu::find_convert(dtype, compute_type(dtype))),
           narrow_(cpu::find_convert(compute_type(dtype), dtype)),
           raw_(static_cast<std::size_t>(widest)),
           wide_(static_cast<std::size_t>(std::is_same_v<S, T> ? 0 : widest)),
           sums_(static_cast<std::size_t>(std::is_same_v<S, T> ? 0 : widest)) {}
+
+    /// The only padded row that reads this one: what no border repeats is copied.
+    void copy(S* to, std::int64_t first, std::int64_t count, const S* from) {
+        const std::int64_t step = axis_.outer_stride;
+        const S* data = from + (axis_.padded() ? axis_.low : first) * step;
+        if (step == 1) {
+            std::memcpy(static_cast<void*>(to), data, static_cast<std::size_t>(count) * sizeof(S));
+        } else {
+            cpu::gather(to, data, step, sizeof(S), count);
+        }
+        if (!axis_.padded()) return;
+        for (const std::int64_t entry : shared_.entries) {
+            const std::int64_t begin = shared_.readers.first[static_cast<std::size_t>(entry)];
+            const std::int64_t end = shared_.readers.first[static_cast<std::size_t>(entry) + 1];
+            T sum = static_cast<T>(data[entry * step]);
+            for (std::int64_t i = begin; i < end; ++i) {
+                const std::int64_t at = shared_.readers.list[static_cast<std::size_t>(i)];
+                if (at != axis_.low + entry) sum = static_cast<T>(sum + static_cast<T>(from[at * step]));
+            }
+            to[entry] = static_cast<S>(sum);
+        }
+    }
 
     void begin(S* to, std::int64_t first, std::int64_t count) {
         to_ = to;
@@ -124,6 +175,7 @@ public:
 
 private:
     const BorderAxis& axis_;
+    const Shared& shared_;
     TileKernel widen_, narrow_;
     std::vector<S> raw_;
     std::vector<T> wide_, sums_;
@@ -139,14 +191,22 @@ template <class S> void fold_rows(const graph::Call& call) {
     std::vector<Readers> readers;
     for (std::size_t a = 0; a + 1 < axes.size(); ++a) readers.emplace_back(axes[a]);
     const BorderAxis& last = axes.back();
+    const Shared shared(last);
     constexpr std::int64_t piece = 4096;  // of rows that nothing is done to
     const std::int64_t width = last.padded() ? last.inner : std::min(piece, last.inner);
     cpu::parallel_for(inner.count() / last.inner, std::max<std::int64_t>(1, 16384 / last.outer),
                       [&](std::int64_t begin, std::int64_t end) {
                           std::vector<std::int64_t> at_scratch;
-                          FoldRows<S> fold(last, outer.dtype, last.padded() ? last.outer : width);
+                          FoldRows<S> fold(last, shared, outer.dtype, last.padded() ? last.outer : width);
                           for (std::int64_t row = begin; row < end; ++row) {
+                              std::int64_t only = 0;
+                              const bool once = read_once(axes, readers, row, only);
                               for (std::int64_t at = 0; at < last.inner; at += width) {
+                                  if (once) {
+                                      fold.copy(inner.as<S>() + row * last.inner + at, at,
+                                                std::min(width, last.inner - at), outer.as<const S>() + only);
+                                      continue;
+                                  }
                                   fold.begin(inner.as<S>() + row * last.inner + at, at,
                                              std::min(width, last.inner - at));
                                   for_each_reader(axes, readers, row, at_scratch,

@@ -115,7 +115,11 @@ template <class T> void place_row(const Plan& plan, const T* x, T* y, T value) {
         return;
     }
     for (std::int64_t i = 0; i < start; ++i) y[i] = value;
-    cpu::gather(y + start, x, stride, sizeof(T), count);
+    if (stride == 1) {
+        std::memcpy(y + start, x, static_cast<std::size_t>(count) * sizeof(T));
+    } else {
+        cpu::gather(y + start, x, stride, sizeof(T), count);
+    }
     for (std::int64_t i = start + count; i < width; ++i) y[i] = value;
 }
 
