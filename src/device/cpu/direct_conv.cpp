@@ -9,6 +9,8 @@
 #include <string>
 
 #include "calor/device.h"
+#include "device/cpu/convert.h"
+#include "device/cpu/direct_conv_classes.h"
 #include "device/cpu/direct_conv_kernels.h"
 #include "device/cpu/direct_conv_parts.h"
 #include "device/cpu/parallel.h"
@@ -94,6 +96,7 @@ struct Phase {
     Taps taps;
     Dims sizes, in_steps, out_steps;
     std::int64_t in_base = 0, out_base = 0;
+    std::vector<AxisReads> reads;
 };
 
 /// A phase with its tables and weights laid out for the kernel.
@@ -101,9 +104,9 @@ class Prepared {
 public:
     Prepared(const Problem& p, const Phase& phase, const Input& input, const Output& output, const Weights& w,
              const std::vector<float>& bias)
-        : out_(output.data), bias_(bias) {
+        : out_(output.data), rounded_(output.rounded), bias_(bias), classes_(phase.reads, inner_channels(p)) {
         const bool back = p.role == ConvRole::input_grad;
-        inner_ = back ? p.group_out() : p.group_in();
+        inner_ = inner_channels(p);
         outputs_ = back ? p.group_in() : p.group_out();
         panel_floats_ = (outputs_ + kernels().width - 1) / kernels().width * kernels().width;
         panels_ = make_panels(phase.taps, w, p.s.groups, inner_, outputs_, w.strides[back ? 0 : 1],
@@ -111,6 +114,12 @@ public:
         taps_ = with_channels(phase.taps.in_at, inner_);
         in_at_ = grid(phase.sizes, phase.in_steps, phase.in_base);
         out_at_ = grid(phase.sizes, phase.out_steps, phase.out_base);
+        if (!classes_.list().empty()) {
+            in_at_ = classes_.sorted(in_at_);
+            out_at_ = classes_.sorted(out_at_);
+            base_.classes = classes_.list().data();
+            base_.run_length = classes_.run_length();
+        }
         base_.in_at = in_at_.data();
         base_.out_at = out_at_.data();
         base_.pixels = static_cast<std::int64_t>(in_at_.size());
@@ -120,6 +129,7 @@ public:
         base_.taps = static_cast<std::int64_t>(taps_.size());
         base_.outputs = outputs_;
         base_.relu = p.relu;
+        if (rounded_ != nullptr) base_.round = find_convert(f32, (back ? p.x : p.y).dtype);
     }
     std::int64_t pixels() const { return base_.pixels; }
     /// Products for one pixel and group, roughly.
@@ -129,23 +139,42 @@ public:
     void run(const float* in, std::int64_t first, std::int64_t group, std::int64_t begin, std::int64_t end) const {
         Gather g = base_;
         g.in = in + group * inner_;
-        g.out = out_ + first * base_.out_image + group * outputs_;
+        const std::int64_t out = first * base_.out_image + group * outputs_;
+        const Scratch rows(rounded_ != nullptr ? segment * outputs_ * size_of(f32) : 0);
+        if (rounded_ != nullptr) {
+            g.rounded = rounded_ + 2 * out;
+            g.rows = rows.floats();
+        } else {
+            g.out = out_ + out;
+        }
         g.panels = panels_.floats() + group * panel_floats_ * g.taps;
         g.bias = bias_.empty() ? nullptr : bias_.data() + group * panel_floats_;
         kernels().gather(g, begin, end);
     }
 
 private:
+    static std::int64_t inner_channels(const Problem& p) {
+        return p.role == ConvRole::input_grad ? p.group_out() : p.group_in();
+    }
+
     float* out_;
+    char* rounded_;
     const std::vector<float>& bias_;
+    PixelClasses classes_;
     std::int64_t inner_ = 0, outputs_ = 0, panel_floats_ = 0;
     Scratch panels_;
     Offsets taps_, in_at_, out_at_;
     Gather base_{};
 };
 
-Phase forward_phase(const Problem& p, const Input& input, const Output& output, const Weights& w) {
+Phase forward_phase(const Problem& p, const Window& window, const Input& input, const Output& output,
+                    const Weights& w) {
     Phase phase;
+    for (std::int64_t i = 0; i < p.axes(); ++i) {
+        AxisReads reads{{}, p.y.size(i + 2), p.s.stride[i], window.low[i], p.x.size(i + 2)};
+        for (std::int64_t t = 0; t < p.w.size(i + 2); ++t) reads.taps.push_back(t * p.s.dilation[i]);
+        phase.reads.push_back(std::move(reads));
+    }
     phase.taps = {grid(spatial(*p.w.shape), times(input.steps, p.s.dilation)),
                   grid(spatial(*p.w.shape), spatial(w.strides))};
     phase.sizes = spatial(*p.y.shape);
@@ -183,9 +212,13 @@ std::vector<Phase> backward_phases(const Problem& p, const Window& window, const
         for (std::int64_t i = 0; i < n; ++i) {
             phase.sizes.push_back((p.x.size(i + 2) - f[i] + p.s.stride[i] - 1) / p.s.stride[i]);
             phase.out_base += f[i] * output.strides[i + 2];
+            const std::vector<AxisTap> taps = axis_taps(p, i, f[i], window.low[i]);
+            AxisReads reads{{}, phase.sizes[i], 1, window.low[i], p.y.size(i + 2)};
+            for (const AxisTap& tap : taps) reads.taps.push_back(tap.at);
+            phase.reads.push_back(std::move(reads));
             Taps longer;
             for (std::size_t k = 0; k < phase.taps.in_at.size(); ++k)
-                for (const AxisTap& tap : axis_taps(p, i, f[i], window.low[i])) {
+                for (const AxisTap& tap : taps) {
                     longer.in_at.push_back(phase.taps.in_at[k] + static_cast<std::int32_t>(tap.at * input.steps[i]));
                     longer.weight_at.push_back(phase.taps.weight_at[k] +
                                                static_cast<std::int32_t>(tap.tap * w.strides[i + 2]));
@@ -251,7 +284,7 @@ void run_gather(const Problem& p) {
         for (const Phase& phase : backward_phases(p, window, input, output, w))
             prepared.emplace_back(p, phase, input, output, w, bias);
     } else {
-        prepared.emplace_back(p, forward_phase(p, input, output, w), input, output, w, bias);
+        prepared.emplace_back(p, forward_phase(p, window, input, output, w), input, output, w, bias);
     }
     const std::int64_t together = std::max<std::int64_t>(1, cached_floats / input.image);
     if (!input.in_place() && p.images() >= 2 * together * thread_count()) {

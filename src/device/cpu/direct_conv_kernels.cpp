@@ -103,47 +103,91 @@ HWY_INLINE Six positive(const Six& s) {
             hn::Max(s.v3, zero), hn::Max(s.v4, zero), hn::Max(s.v5, zero)};
 }
 
-/// Six pixels, one panel, taps [k, end): the first taps start from the bias, later ones from what `out` holds.
-/// Vectors: how many of the panel's two have outputs.
+/// A part of a pixel's taps: runs of `length`. The first part starts from the bias, later ones from what `out` holds.
+struct Part {
+    const std::int32_t* runs;
+    std::int64_t count, length;
+    bool first, last;
+};
+
+/// Six pixels, one panel. Vectors: how many of the panel's two have outputs.
 template <int Vectors>
 HWY_INLINE void gather_tile(const Gather& g, const float* const* in, float* const* out, std::int64_t rows,
-                            std::int64_t panel, std::int64_t k, std::int64_t end) {
+                            std::int64_t panel, const Part& part) {
     const float *a0 = in[0], *a1 = in[1], *a2 = in[2], *a3 = in[3], *a4 = in[4], *a5 = in[5];
-    const float* b = g.panels + (panel * g.taps + k) * width;
     const std::int64_t at = panel * width, left = g.outputs - at;
     const Vector zero = hn::Zero(lanes);
     Six s, t = six_of(zero);
-    if (k == 0) {
+    if (part.first) {
         s = six_of(g.bias ? hn::LoadU(lanes, g.bias + at) : zero);
         if constexpr (Vectors == 2) t = six_of(g.bias ? hn::LoadU(lanes, g.bias + at + vector_size) : zero);
     } else {
         s = load_six(out, at, left);
         if constexpr (Vectors == 2) t = load_six(out, at + vector_size, left - vector_size);
     }
-    if constexpr (Vectors == 1) {  // two taps at a time: six sums alone would wait for each other
-        for (; k + 1 < end; k += 2, b += 2 * width) {
-            const std::int64_t o = g.tap_at[k], next = g.tap_at[k + 1];
-            const Vector b0 = hn::LoadU(lanes, b), b1 = hn::LoadU(lanes, b + width);
-            add_products<1>(s, s, b0, b0, a0 + o, a1 + o, a2 + o, a3 + o, a4 + o, a5 + o);
-            add_products<1>(t, t, b1, b1, a0 + next, a1 + next, a2 + next, a3 + next, a4 + next, a5 + next);
+    for (std::int64_t run = 0; run < part.count; ++run) {
+        const std::int32_t* const tap_at = g.tap_at + part.runs[run];
+        const float* b = g.panels + (panel * g.taps + part.runs[run]) * width;
+        std::int64_t k = 0;
+        if constexpr (Vectors == 1) {  // two taps at a time: six sums alone would wait for each other
+            for (; k + 1 < part.length; k += 2, b += 2 * width) {
+                const std::int64_t o = tap_at[k], next = tap_at[k + 1];
+                const Vector b0 = hn::LoadU(lanes, b), b1 = hn::LoadU(lanes, b + width);
+                add_products<1>(s, s, b0, b0, a0 + o, a1 + o, a2 + o, a3 + o, a4 + o, a5 + o);
+                add_products<1>(t, t, b1, b1, a0 + next, a1 + next, a2 + next, a3 + next, a4 + next, a5 + next);
+            }
         }
-        s = sum_of(s, t);
+        for (; k < part.length; ++k, b += width) {
+            const std::int64_t o = tap_at[k];
+            const Vector b0 = hn::LoadU(lanes, b), b1 = Vectors == 2 ? hn::LoadU(lanes, b + vector_size) : b0;
+            add_products<Vectors>(s, t, b0, b1, a0 + o, a1 + o, a2 + o, a3 + o, a4 + o, a5 + o);
+        }
     }
-    for (; k < end; ++k, b += width) {
-        const std::int64_t o = g.tap_at[k];
-        const Vector b0 = hn::LoadU(lanes, b), b1 = Vectors == 2 ? hn::LoadU(lanes, b + vector_size) : b0;
-        add_products<Vectors>(s, t, b0, b1, a0 + o, a1 + o, a2 + o, a3 + o, a4 + o, a5 + o);
-    }
-    const bool relu = g.relu && end == g.taps;
+    if constexpr (Vectors == 1) s = sum_of(s, t);
+    const bool relu = g.relu && part.last;
     store_six(relu ? positive(s) : s, out, at, rows, left);
     if constexpr (Vectors == 2) store_six(relu ? positive(t) : t, out, at + vector_size, rows, left - vector_size);
 }
 
 /// The pixels of a segment take their turns block of taps by block: this part of a panel, at most 20 KiB on AVX2, stays
 /// in the first-level cache meanwhile.
-constexpr std::int64_t segment = 96, tap_block = 320;
+constexpr std::int64_t tap_block = 320;
 
-void gather_segment(const Gather& g, std::int64_t begin, std::int64_t count) {
+template <class Body> void for_parts(const Gather& g, const PixelClass* pixel_class, const Body& body) {
+    if (pixel_class == nullptr) {
+        const std::int64_t blocks = std::max<std::int64_t>(1, (g.taps + tap_block - 1) / tap_block);
+        for (std::int64_t block = 0; block < blocks; ++block) {
+            const std::int64_t k = g.taps * block / blocks, end = g.taps * (block + 1) / blocks;
+            const auto start = static_cast<std::int32_t>(k);
+            body({&start, 1, end - k, block == 0, block + 1 == blocks});
+        }
+        return;
+    }
+    const std::int64_t together = std::max<std::int64_t>(1, tap_block / g.run_length);
+    const std::int64_t blocks = std::max<std::int64_t>(1, (pixel_class->count + together - 1) / together);
+    for (std::int64_t block = 0; block < blocks; ++block) {
+        const std::int64_t run = pixel_class->count * block / blocks, end = pixel_class->count * (block + 1) / blocks;
+        body({pixel_class->runs + run, end - run, g.run_length, block == 0, block + 1 == blocks});
+    }
+}
+
+/// The finished rows of a segment, in 16 bits, to their places; neighbours together.
+void round_rows(const Gather& g, std::int64_t image, std::int64_t pixel, std::int64_t count) {
+    for (std::int64_t i = 0; i < count;) {
+        const std::int64_t to = image * g.out_image + g.out_at[pixel];
+        std::int64_t rows = 1;
+        while (i + rows < count && pixel + rows < g.pixels &&
+               g.out_at[pixel + rows] == g.out_at[pixel] + rows * g.outputs)
+            ++rows;
+        const void* const from = g.rows + i * g.outputs;
+        g.round(&from, g.rounded + 2 * to, rows * g.outputs, nullptr);
+        i += rows;
+        pixel += rows;
+        if (pixel == g.pixels) pixel = 0, ++image;
+    }
+}
+
+void gather_segment(const Gather& g, std::int64_t begin, std::int64_t count, const PixelClass* pixel_class) {
     const float* in[segment];
     float* out[segment];
     std::int64_t image = begin / g.pixels, pixel = begin % g.pixels;
@@ -151,32 +195,43 @@ void gather_segment(const Gather& g, std::int64_t begin, std::int64_t count) {
     for (std::int64_t i = 0; i < padded; ++i) {
         if (i < count) {
             in[i] = g.in + image * g.in_image + g.in_at[pixel];
-            out[i] = g.out + image * g.out_image + g.out_at[pixel];
+            out[i] = g.rounded ? g.rows + i * g.outputs : g.out + image * g.out_image + g.out_at[pixel];
             if (++pixel == g.pixels) pixel = 0, ++image;
         } else {
             in[i] = in[i - 1];
             out[i] = out[i - 1];
         }
     }
-    const std::int64_t blocks = std::max<std::int64_t>(1, (g.taps + tap_block - 1) / tap_block);
     for (std::int64_t panel = 0; panel * width < g.outputs; ++panel) {
         const bool both = g.outputs - panel * width > vector_size;
-        for (std::int64_t block = 0; block < blocks; ++block) {
-            const std::int64_t k = g.taps * block / blocks, end = g.taps * (block + 1) / blocks;
+        for_parts(g, pixel_class, [&](const Part& part) {
             for (std::int64_t i = 0; i < count; i += 6) {
                 const std::int64_t rows = std::min<std::int64_t>(6, count - i);
                 if (both) {
-                    gather_tile<2>(g, in + i, out + i, rows, panel, k, end);
+                    gather_tile<2>(g, in + i, out + i, rows, panel, part);
                 } else {
-                    gather_tile<1>(g, in + i, out + i, rows, panel, k, end);
+                    gather_tile<1>(g, in + i, out + i, rows, panel, part);
                 }
             }
-        }
+        });
     }
+    if (g.rounded) round_rows(g, begin / g.pixels, begin % g.pixels, count);
 }
 
 void gather(const Gather& g, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t p = begin; p < end; p += segment) gather_segment(g, p, std::min(segment, end - p));
+    if (g.classes == nullptr) {
+        for (std::int64_t p = begin; p < end; p += segment) gather_segment(g, p, std::min(segment, end - p), nullptr);
+        return;
+    }
+    const PixelClass* c = g.classes;
+    for (std::int64_t p = begin; p < end;) {
+        const std::int64_t pixel = p % g.pixels;
+        if (pixel == 0) c = g.classes;
+        while (c->end <= pixel) ++c;
+        const std::int64_t count = std::min({segment, end - p, c->end - pixel});
+        gather_segment(g, p, count, c);
+        p += count;
+    }
 }
 
 HWY_INLINE void add_to(float* sums, Vector v) { hn::StoreU(hn::Add(hn::LoadU(lanes, sums), v), lanes, sums); }

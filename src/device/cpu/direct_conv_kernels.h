@@ -7,7 +7,19 @@
 
 #include <cstdint>
 
+#include "device/elementwise.h"
+
 namespace calor::cpu::direct {
+
+/// Pixels up to `end` (of one image) that read the taps of some runs alone.
+struct PixelClass {
+    std::int64_t end;
+    const std::int32_t* runs;  ///< first taps
+    std::int64_t count;
+};
+
+/// Pixels of a segment take their turns together.
+inline constexpr std::int64_t segment = 96;
 
 /// Pixels [begin, end) of a problem with `images` * `pixels` of them, all outputs of a group.
 struct Gather {
@@ -21,6 +33,13 @@ struct Gather {
     const float* bias;    ///< `width`-padded as the panels, or null
     std::int64_t outputs;
     bool relu;
+    const PixelClass* classes;  ///< in order, the last one ends at `pixels`; null: every pixel reads every tap
+    std::int64_t run_length;    ///< taps of a run
+    /// Null, or where results go in 16 bits, at the same offsets as in `out`: `round` converts them from `rows`, which
+    /// has room for a segment of them.
+    char* rounded;
+    TileKernel round;
+    float* rows;
 };
 
 /// Adds `pixels` of one image to rows of `sums` [tap][width] of one panel.

@@ -197,6 +197,10 @@ Output::Output(const View& v) : view(v), strides(*v.strides) {
         data = v.as<float>();
         return;
     }
+    if (v.stride(1) == 1 || v.size(1) == 1) {
+        rounded = v.as<char>();
+        return;
+    }
     std::int64_t step = v.size(1);
     strides[1] = 1;
     for (std::int64_t i = v.rank(); i-- > 0;) {

@@ -79,13 +79,15 @@ private:
     Scratch copy_;
 };
 
-/// A result as the kernels write it: f32 with adjacent channels; otherwise a copy that give_back() converts.
+/// A result as the kernels write it: with adjacent channels, f32 in place or 16 bits by the segment; otherwise a copy
+/// that give_back() converts.
 struct Output {
     explicit Output(const View& v);
     void give_back() const;
     const View& view;
     Dims strides;
-    float* data = nullptr;
+    float* data = nullptr;    ///< of f32
+    char* rounded = nullptr;  ///< of 16-bit floats
     Scratch copy;
 };
 
