@@ -24,6 +24,9 @@ double seconds(const std::function<void()>& call) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// --best: the fastest call stands for all, for a machine that others use too.
+bool best_only = false;
+
 /// Median milliseconds of a call, over about 0.4 s.
 double median_ms(const std::function<void()>& call) {
     call();
@@ -31,6 +34,7 @@ double median_ms(const std::function<void()>& call) {
     const int count = std::clamp(static_cast<int>(0.4 / std::max(once, 1e-6)), 3, 200);
     std::vector<double> times(count);
     for (double& t : times) t = seconds(call);
+    if (best_only) return *std::min_element(times.begin(), times.end()) * 1e3;
     std::nth_element(times.begin(), times.begin() + count / 2, times.end());
     return times[count / 2] * 1e3;
 }
@@ -111,6 +115,7 @@ int main(int argc, char** argv) try {
     app.add_option("--only", only, "only cases whose id contains this");
     app.add_option("--out", out, "file of the lines; - is the terminal");
     app.add_option("--threads", threads, "number of threads");
+    app.add_flag("--best", best_only, "the fastest call rather than the median, for a machine that others use too");
     CLI11_PARSE(app, argc, argv);
     if (threads > 0) ca::set_thread_count(threads);
     std::ofstream file;
