@@ -75,7 +75,7 @@ public:
             after[a] = std::min(axis_of(a).out, begin + axis_of(a).tile) - begin;
             const Box to = last ? out : Box{buffers_[p % 2], middle_, dense_strides(after)};
             run_pass(a,
-                     {axis_of(a).table, begin, begin + after[a], low_[a], last ? plan_.divisor : 1,
+                     {axis_of(a).table, begin, begin + after[a], low_[a], low_[a] + sizes_[a], last ? plan_.divisor : 1,
                       !axis_of(a).table->divisors.empty()},
                      in, to);
             sizes_ = after;

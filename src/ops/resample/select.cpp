@@ -5,6 +5,7 @@
 
 #include "device/cpu/parallel.h"
 #include "device/cpu/tile_copy.h"
+#include "ops/resample/cpu/pass_kernels.h"
 #include "ops/resample/plan.h"
 
 namespace calor::ops::resample {
@@ -19,6 +20,7 @@ template <class T> void select_rows(const Plan& plan, const View& x, const View&
     const std::int32_t* index = inner.table ? inner.table->index.data() : nullptr;
     const auto one_row = [&](const T* from, T* to) {
         if (!index) return cpu::gather(to, from, inner.in_step, sizeof(T), inner.out);
+        if (inner.in_step == 1 && select_row(*inner.table, from, to, sizeof(T))) return;
         const std::int64_t step = inner.in_step, n = inner.out;
         std::int64_t i = 0;
         for (; i + 4 <= n; i += 4) {

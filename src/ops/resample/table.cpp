@@ -40,6 +40,48 @@ void Table::finish() {
         dense = dense && h - l + 1 == static_cast<std::int32_t>(to - from);
     }
     long_sums = dense && ascending_ && taps() >= 32 * outputs;
+    make_blocks();
+}
+
+void Table::make_blocks() {
+    const std::int64_t count = outputs / 8;
+    if (count == 0 || inputs < 16 || most_taps > 8) return;
+    std::int64_t window = 8, found = 0;
+    std::vector<std::int32_t> bases;
+    for (std::int64_t b = 0; b < count; ++b) {
+        const auto from = static_cast<std::size_t>(b * 8);
+        const std::int32_t n = start[from + 1] - start[from];
+        bool even = n > 0;
+        for (std::size_t i = from; i < from + 8; ++i) even = even && start[i + 1] - start[i] == n;
+        const auto [low, high] = even ? reach(b * 8, b * 8 + 8) : std::pair<std::int64_t, std::int64_t>(0, 17);
+        const auto last = static_cast<std::int64_t>(inputs);
+        if (high - std::min(low, last - 16) > 16) {
+            bases.push_back(-1);
+            continue;
+        }
+        if (high - std::min(low, last - 8) > 8) window = 16;
+        bases.push_back(static_cast<std::int32_t>(low));
+        ++found;
+    }
+    if (found * 4 < count * 3) return;
+    blocks.window = window;
+    blocks.start.push_back(0);
+    for (std::int64_t b = 0; b < count; ++b) {
+        const auto at = static_cast<std::size_t>(b), from = at * 8;
+        std::int32_t base = bases[at];
+        if (base >= 0) {
+            base = std::min(base, static_cast<std::int32_t>(inputs - window));
+            for (std::int32_t k = 0; k < start[from + 1] - start[from]; ++k) {
+                for (std::size_t i = from; i < from + 8; ++i) {
+                    const auto entry = static_cast<std::size_t>(start[i] + k);
+                    blocks.lane.push_back(index[entry] - base);
+                    blocks.weight.push_back(static_cast<float>(weight[entry]));
+                }
+            }
+        }
+        blocks.base.push_back(base);
+        blocks.start.push_back(static_cast<std::int32_t>(blocks.lane.size()));
+    }
 }
 
 bool Table::identity() const {
@@ -64,10 +106,9 @@ std::shared_ptr<const Table> Table::transposed() const {
             for (auto k = static_cast<std::size_t>(start[o]); k < static_cast<std::size_t>(start[o + 1]); ++k) {
                 const auto to = static_cast<std::size_t>(at[static_cast<std::size_t>(index[k])]++);
                 t->index[to] = static_cast<std::int32_t>(o);
-                t->weight[to] = divisors.empty() ? weight[k] : weight[k] / divisors[o];
+                t->weight[to] = weight[k] / divisor / (divisors.empty() ? 1 : divisors[o]);
             }
         }
-        t->divisor = divisor;
         t->finish();
         transposed_ = std::move(t);
     });

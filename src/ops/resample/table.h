@@ -12,6 +12,16 @@
 
 namespace calor::ops::resample {
 
+/// A table for vectors of eight outputs whose inputs lie within a window of a few vectors: what is read is the window,
+/// and each tap is a permutation of it. Makes growing and mildly shrinking along rows cheap.
+struct LaneBlocks {
+    std::int64_t window = 0;          ///< 8 or 16 inputs; 0: the table is not of this kind
+    std::vector<std::int32_t> base;   ///< of each eight outputs; -1: their inputs lie farther apart
+    std::vector<std::int32_t> start;  ///< of each block's taps, a vector each
+    std::vector<std::int32_t> lane;   ///< input of each output, counted from the base
+    std::vector<float> weight;
+};
+
 class Table {
 public:
     std::int64_t inputs = 0, outputs = 0;
@@ -25,7 +35,8 @@ public:
     std::vector<float> divisors_f32;  ///< the same, rounded
     std::int64_t most_taps = 0;       ///< of one output
     std::int64_t most_span = 0;       ///< inputs from an output's first to its last
-    bool long_sums = false;           ///< many taps an output, side by side: dot products pay
+    LaneBlocks blocks;
+    bool long_sums = false;  ///< many taps an output, side by side: dot products pay
 
     explicit Table(std::int64_t from, std::int64_t to) : inputs(from), outputs(to), start{0} {
         start.reserve(static_cast<std::size_t>(to) + 1);
@@ -66,6 +77,7 @@ public:
     }
 
 private:
+    void make_blocks();
     bool selects_ = false;
     bool ascending_ = false;  ///< first and last inputs never go back
     mutable std::once_flag once_;

@@ -14,6 +14,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "ops/resample/cpu/lanes-inl.h"
+
 #ifndef CALOR_RESAMPLE_CHUNK
 #define CALOR_RESAMPLE_CHUNK
 namespace calor::ops::resample {
@@ -25,69 +27,6 @@ HWY_BEFORE_NAMESPACE();
 namespace calor::ops::resample {
 namespace HWY_NAMESPACE {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-/// Vectors of at most 32 bytes. W is what arithmetic runs in: float, double, or int32 for fixed point.
-template <class W> using Tag = hn::CappedTag<W, 32 / sizeof(W)>;
-template <class W> using Vec = hn::Vec<Tag<W>>;
-template <class W> constexpr std::int64_t lanes_of() { return static_cast<std::int64_t>(hn::MaxLanes(Tag<W>())); }
-template <class W, class To> using Other = hn::Rebind<To, Tag<W>>;
-
-template <class W, class In> HWY_INLINE Vec<W> load(const In* p) {
-    const Tag<W> d;
-    if constexpr (std::is_same_v<W, In>) {
-        return hn::LoadU(d, p);
-    } else if constexpr (std::is_same_v<In, bfloat16>) {
-        const auto bits = hn::LoadU(Other<W, std::uint16_t>(), reinterpret_cast<const std::uint16_t*>(p));
-        return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(Other<W, std::uint32_t>(), bits)));
-    } else if constexpr (std::is_same_v<In, float16>) {
-        return hn::PromoteTo(d, hn::LoadU(Other<W, hwy::float16_t>(), reinterpret_cast<const hwy::float16_t*>(p)));
-    } else {
-        const auto wide = hn::PromoteTo(Other<W, std::int32_t>(), hn::LoadU(Other<W, std::uint8_t>(), p));
-        if constexpr (std::is_same_v<W, std::int32_t>) return wide;
-        if constexpr (std::is_same_v<W, float>) return hn::ConvertTo(d, wide);
-    }
-}
-
-/// Rounds once: halves to nearest even, u8 to the nearest level (halves up), saturated; fixed point as Pillow does.
-template <class W, class Out> HWY_INLINE void store(Vec<W> v, Out* p) {
-    const Tag<W> d;
-    if constexpr (std::is_same_v<W, std::int32_t>) {
-        hn::StoreU(hn::DemoteTo(Other<W, std::uint8_t>(), hn::ShiftRight<22>(v)), Other<W, std::uint8_t>(), p);
-    } else if constexpr (std::is_same_v<W, Out>) {
-        hn::StoreU(v, d, p);
-    } else if constexpr (std::is_same_v<Out, bfloat16>) {
-        const Other<W, std::uint32_t> du;
-        const auto bits = hn::BitCast(du, v);
-        const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
-        const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff))));
-        const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(du, 0x40));
-        const auto result = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
-        const Other<W, std::uint16_t> narrow;
-        hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(Other<W, std::int32_t>(), result)), narrow,
-                   reinterpret_cast<std::uint16_t*>(p));
-    } else if constexpr (std::is_same_v<Out, float16>) {
-        const Other<W, hwy::float16_t> narrow;
-        hn::StoreU(hn::DemoteTo(narrow, v), narrow, reinterpret_cast<hwy::float16_t*>(p));
-    } else {
-        const auto held = hn::Min(hn::Max(hn::Add(v, hn::Set(d, 0.5F)), hn::Zero(d)), hn::Set(d, 255.5F));
-        const Other<W, std::uint8_t> narrow;
-        hn::StoreU(hn::DemoteTo(narrow, hn::ConvertTo(Other<W, std::int32_t>(), held)), narrow, p);
-    }
-}
-
-/// The first n < lanes elements.
-template <class W, class In> HWY_INLINE Vec<W> load_some(const In* p, std::int64_t n) {
-    In buffer[32 / sizeof(W)] = {};
-    for (std::int64_t i = 0; i < n; ++i) buffer[i] = p[i];
-    return load<W>(buffer);
-}
-template <class W, class Out> HWY_INLINE void store_some(Vec<W> v, Out* p, std::int64_t n) {
-    Out buffer[32 / sizeof(W)];
-    store<W>(v, buffer);
-    for (std::int64_t i = 0; i < n; ++i) p[i] = buffer[i];
-}
 
 template <class W> const W* weights_of(const Table& t) {
     if constexpr (std::is_same_v<W, float>) return t.weight_f32.data();
@@ -130,7 +69,8 @@ HWY_INLINE void one_row(const In* HWY_RESTRICT in, std::int64_t step, const std:
     const Tag<W> d;
     const std::int64_t n = N > 0 ? N : taps;
     std::int64_t i = 0;
-    for (; i + 4 * lanes <= run; i += 4 * lanes) {
+    while (run >= 4 * lanes && run - i > lanes) {
+        i = std::min(i, run - 4 * lanes);  // the last block computes some again
         auto a = start_sum<W>(), b = a, c = a, e = a;
         for (std::int64_t k = 0; k < n; ++k) {
             const In* x = in + index[k] * step + i;
@@ -140,10 +80,9 @@ HWY_INLINE void one_row(const In* HWY_RESTRICT in, std::int64_t step, const std:
             c = add_tap<W>(w, load<W>(x + 2 * lanes), c);
             e = add_tap<W>(w, load<W>(x + 3 * lanes), e);
         }
-        store<W>(divide(a), out + i);
-        store<W>(divide(b), out + i + lanes);
-        store<W>(divide(c), out + i + 2 * lanes);
-        store<W>(divide(e), out + i + 3 * lanes);
+        store_four<W>(divide(a), divide(b), divide(c), divide(e), out + i, out + i + lanes, out + i + 2 * lanes,
+                      out + i + 3 * lanes);
+        i += 4 * lanes;
     }
     while (i < run) {
         if (i + lanes > run && run >= lanes) i = run - lanes;  // computes some again
@@ -170,7 +109,14 @@ void rows(const Pass& p, const void* in, std::int64_t in_step, void* out, std::i
         const W* weight = weights_of<W>(t) + from;
         const auto divide = divide_of<W>(p, j);
         auto* y = static_cast<Out*>(out) + (j - p.begin) * out_step;
+        if (n == 1 && j > p.begin && !p.divides_each && from - t.start[at - 1] == 1 && index[0] == index[-1] &&
+            weight[0] == weight[-1]) {  // the row before once more
+            std::memcpy(static_cast<void*>(y), static_cast<const void*>(y - out_step),
+                        static_cast<std::size_t>(run) * sizeof(Out));
+            continue;
+        }
         switch (n) {
+            case 0: std::memset(static_cast<void*>(y), 0, static_cast<std::size_t>(run) * sizeof(Out)); break;
             case 1: one_row<W, In, Out, 1>(x, in_step, index, weight, n, divide, y, run); break;
             case 2: one_row<W, In, Out, 2>(x, in_step, index, weight, n, divide, y, run); break;
             case 3: one_row<W, In, Out, 3>(x, in_step, index, weight, n, divide, y, run); break;
@@ -180,27 +126,6 @@ void rows(const Pass& p, const void* in, std::int64_t in_step, void* out, std::i
     }
 }
 
-/// Eight vectors of eight numbers: rows become columns.
-template <class V> struct Eight { V v0, v1, v2, v3, v4, v5, v6, v7; };
-#if HWY_TARGET != HWY_SCALAR
-template <class W> HWY_INLINE void turn(Eight<Vec<W>>& m) {
-    const Tag<W> d;
-    const hn::Repartition<std::uint64_t, Tag<W>> pairs;
-    const auto wide = [&](auto a) HWY_ATTR { return hn::BitCast(pairs, a); };
-    const auto narrow = [&](auto a) HWY_ATTR { return hn::BitCast(d, a); };
-    const auto a0 = wide(hn::InterleaveLower(d, m.v0, m.v1)), a1 = wide(hn::InterleaveUpper(d, m.v0, m.v1));
-    const auto a2 = wide(hn::InterleaveLower(d, m.v2, m.v3)), a3 = wide(hn::InterleaveUpper(d, m.v2, m.v3));
-    const auto a4 = wide(hn::InterleaveLower(d, m.v4, m.v5)), a5 = wide(hn::InterleaveUpper(d, m.v4, m.v5));
-    const auto a6 = wide(hn::InterleaveLower(d, m.v6, m.v7)), a7 = wide(hn::InterleaveUpper(d, m.v6, m.v7));
-    const auto b0 = narrow(hn::InterleaveLower(pairs, a0, a2)), b1 = narrow(hn::InterleaveUpper(pairs, a0, a2));
-    const auto b2 = narrow(hn::InterleaveLower(pairs, a1, a3)), b3 = narrow(hn::InterleaveUpper(pairs, a1, a3));
-    const auto b4 = narrow(hn::InterleaveLower(pairs, a4, a6)), b5 = narrow(hn::InterleaveUpper(pairs, a4, a6));
-    const auto b6 = narrow(hn::InterleaveLower(pairs, a5, a7)), b7 = narrow(hn::InterleaveUpper(pairs, a5, a7));
-    m = {hn::ConcatLowerLower(d, b4, b0), hn::ConcatLowerLower(d, b5, b1), hn::ConcatLowerLower(d, b6, b2),
-         hn::ConcatLowerLower(d, b7, b3), hn::ConcatUpperUpper(d, b4, b0), hn::ConcatUpperUpper(d, b5, b1),
-         hn::ConcatUpperUpper(d, b6, b2), hn::ConcatUpperUpper(d, b7, b3)};
-}
-#endif
 template <class W> constexpr bool turns() { return lanes_of<W>() == 8; }
 
 /// n elements of 16 rows to n lines of 16 numbers.
@@ -338,6 +263,92 @@ template <class W, class In, class Out> HWY_INLINE void dots(const Pass& p, cons
     }
 }
 
+#if HWY_TARGET != HWY_SCALAR
+/// Lanes of a window of one or two vectors.
+template <class V, class I> HWY_INLINE V pick(V first, V second, I lane, bool wide) {
+    const hn::DFromV<I> di;
+    const hn::DFromV<V> d;
+    const auto low = hn::TableLookupLanes(first, hn::IndicesFromVec(d, hn::And(lane, hn::Set(di, 7))));
+    if (!wide) return low;
+    const auto high = hn::TableLookupLanes(second, hn::IndicesFromVec(d, hn::And(lane, hn::Set(di, 7))));
+    return hn::IfThenElse(hn::RebindMask(d, hn::Gt(lane, hn::Set(di, 7))), high, low);
+}
+
+/// Outputs [from, to) of one row, one at a time.
+template <class In, class Out>
+HWY_INLINE void single_outputs(const Pass& p, std::int64_t from, std::int64_t to, const In* x, Out* y) {
+    const hn::CappedTag<float, 1> one;
+    const Table& t = *p.table;
+    for (std::int64_t j = from; j < to; ++j) {
+        auto sum = hn::Zero(one);
+        for (std::int32_t k = t.start[static_cast<std::size_t>(j)]; k < t.start[static_cast<std::size_t>(j) + 1]; ++k) {
+            const auto at = static_cast<std::size_t>(k);
+            sum = hn::MulAdd(hn::Set(one, t.weight_f32[at]), hn::Set(one, static_cast<float>(x[t.index[at]])), sum);
+        }
+        store_some<float>(divide_of<float>(p, j)(hn::Set(Tag<float>(), hn::GetLane(sum))), y + j, 1);
+    }
+}
+
+/// Four rows by blocks of eight outputs.
+template <bool wide, class In, class Out> HWY_INLINE void four_rows(const Pass& p, const In* const* x, Out* const* y) {
+    const Tag<float> d;
+    const hn::RebindToSigned<Tag<float>> di;
+    const Table& t = *p.table;
+    const LaneBlocks& b = t.blocks;
+    for (std::size_t i = 0; i < b.base.size(); ++i) {
+        const auto j = static_cast<std::int64_t>(i) * 8;
+        const std::int32_t base = b.base[i];
+        if (base < 0) {
+            for (int r = 0; r < 4; ++r) single_outputs(p, j, j + 8, x[r], y[r]);
+            continue;
+        }
+        const auto v0 = load<float>(x[0] + base), v1 = load<float>(x[1] + base), v2 = load<float>(x[2] + base),
+                   v3 = load<float>(x[3] + base);
+        auto u0 = v0, u1 = v1, u2 = v2, u3 = v3;
+        if constexpr (wide) {
+            u0 = load<float>(x[0] + base + 8);
+            u1 = load<float>(x[1] + base + 8);
+            u2 = load<float>(x[2] + base + 8);
+            u3 = load<float>(x[3] + base + 8);
+        }
+        auto a0 = hn::Zero(d), a1 = a0, a2 = a0, a3 = a0;
+        for (std::int32_t k = b.start[i]; k < b.start[i + 1]; k += 8) {
+            const auto lane = hn::LoadU(di, b.lane.data() + k);
+            const auto w = hn::LoadU(d, b.weight.data() + k);
+            a0 = hn::MulAdd(w, pick(v0, u0, lane, wide), a0);
+            a1 = hn::MulAdd(w, pick(v1, u1, lane, wide), a1);
+            a2 = hn::MulAdd(w, pick(v2, u2, lane, wide), a2);
+            a3 = hn::MulAdd(w, pick(v3, u3, lane, wide), a3);
+        }
+        if (p.divides_each || p.divisor != 1) {
+            const auto by =
+                p.divides_each ? hn::LoadU(d, t.divisors_f32.data() + j) : hn::Set(d, static_cast<float>(p.divisor));
+            a0 = hn::Div(a0, by);
+            a1 = hn::Div(a1, by);
+            a2 = hn::Div(a2, by);
+            a3 = hn::Div(a3, by);
+        }
+        store_four<float>(a0, a1, a2, a3, y[0] + j, y[1] + j, y[2] + j, y[3] + j);
+    }
+    const std::int64_t done = std::ssize(b.base) * 8;
+    for (int r = 0; r < 4; ++r) single_outputs(p, done, t.outputs, x[r], y[r]);
+}
+
+template <class In, class Out>
+HWY_INLINE void block_rows(const Pass& p, const void* const* in, void* const* out, std::int64_t count) {
+    for (std::int64_t r = 0; r < count; r += 4) {
+        const In* x[4];
+        Out* y[4];
+        for (std::int64_t i = 0; i < 4; ++i) {  // missing rows are the first one again
+            const std::int64_t row = r + i < count ? r + i : r;
+            x[i] = static_cast<const In*>(in[row]);
+            y[i] = static_cast<Out*>(out[row]);
+        }
+        p.table->blocks.window > 8 ? four_rows<true>(p, x, y) : four_rows<false>(p, x, y);
+    }
+}
+#endif
+
 template <class W, class In, class Out>
 void columns(const Pass& p, const void* const* in, void* const* out, std::int64_t count, std::int64_t run,
              void* scratch) {
@@ -346,6 +357,14 @@ void columns(const Pass& p, const void* const* in, void* const* out, std::int64_
         for (std::int64_t r = 0; r < count; ++r) dots<W>(p, static_cast<const In*>(in[r]), static_cast<Out*>(out[r]));
         return;
     }
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (std::is_same_v<W, float> && turns<W>()) {
+        const bool whole = p.begin == 0 && p.end == t.outputs && p.low == 0 && p.high == t.inputs;
+        if (run == 1 && whole && t.blocks.window > 0 && !(p.divides_each && p.divisor != 1)) {
+            return block_rows<In, Out>(p, in, out, count);
+        }
+    }
+#endif
     const In* from[rows_at_once];
     Out* to[rows_at_once];
     for (std::int64_t r = 0; r < rows_at_once; ++r) {  // missing rows stand in for by the first one
@@ -373,6 +392,50 @@ void columns(const Pass& p, const void* const* in, void* const* out, std::int64_
     }
 }
 
+bool select_blocks(const Table& t, const void* in, void* out, std::int64_t element_size) {
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (turns<float>()) {
+        const hn::RebindToSigned<Tag<float>> di;
+        const hn::Rebind<std::uint16_t, decltype(di)> narrow;
+        const LaneBlocks& b = t.blocks;
+        if (b.window == 0 || (element_size != 4 && element_size != 2)) return false;
+        const bool wide = b.window > 8;
+        const auto* x4 = static_cast<const std::int32_t*>(in);
+        const auto* x2 = static_cast<const std::uint16_t*>(in);
+        auto* y4 = static_cast<std::int32_t*>(out);
+        auto* y2 = static_cast<std::uint16_t*>(out);
+        const auto single = [&](std::int64_t from, std::int64_t to) {
+            for (std::int64_t j = from; j < to; ++j) {
+                const std::int32_t at = t.index[static_cast<std::size_t>(j)];
+                if (element_size == 4) y4[j] = x4[at];
+                if (element_size == 2) y2[j] = x2[at];
+            }
+        };
+        for (std::size_t i = 0; i < b.base.size(); ++i) {
+            const auto j = static_cast<std::int64_t>(i) * 8;
+            const std::int32_t base = b.base[i];
+            if (base < 0) {
+                single(j, j + 8);
+                continue;
+            }
+            const auto lane = hn::LoadU(di, b.lane.data() + b.start[i]);
+            if (element_size == 4) {
+                const auto v = hn::LoadU(di, x4 + base);
+                hn::StoreU(pick(v, wide ? hn::LoadU(di, x4 + base + 8) : v, lane, wide), di, y4 + j);
+            } else {
+                const auto v = hn::PromoteTo(di, hn::LoadU(narrow, x2 + base));
+                const auto u = wide ? hn::PromoteTo(di, hn::LoadU(narrow, x2 + base + 8)) : v;
+                hn::StoreU(hn::DemoteTo(narrow, pick(v, u, lane, wide)), narrow, y2 + j);
+            }
+        }
+        single(std::ssize(b.base) * 8, t.outputs);
+        return true;
+    }
+#endif
+    (void)t, (void)in, (void)out, (void)element_size;
+    return false;
+}
+
 template <class W, class In, class Out> PassKernels kernels() { return {rows<W, In, Out>, columns<W, In, Out>}; }
 
 template <class In> PassKernels kernels_from(DType out) {
@@ -397,6 +460,10 @@ PassKernels choose(DType in, DType out, bool fixed) {
     }
 }
 
+bool select_blocks_here(const Table& t, const void* in, void* out, std::int64_t element_size) {
+    return select_blocks(t, in, out, element_size);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace calor::ops::resample
 HWY_AFTER_NAMESPACE();
@@ -405,6 +472,11 @@ HWY_AFTER_NAMESPACE();
 namespace calor::ops::resample {
 
 HWY_EXPORT(choose);
+HWY_EXPORT(select_blocks_here);
+
+bool select_row(const Table& table, const void* in, void* out, std::int64_t element_size) {
+    return HWY_DYNAMIC_DISPATCH(select_blocks_here)(table, in, out, element_size);
+}
 
 PassKernels find_pass_kernels(DType in, DType out, bool fixed) { return HWY_DYNAMIC_DISPATCH(choose)(in, out, fixed); }
 

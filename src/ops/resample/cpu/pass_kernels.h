@@ -7,10 +7,10 @@
 
 namespace calor::ops::resample {
 
-/// Outputs [begin, end) of a table. `in` is where input `low` lies.
+/// Outputs [begin, end) of a table. `in` is where input `low` lies, and inputs up to `high` follow.
 struct Pass {
     const Table* table = nullptr;
-    std::int64_t begin = 0, end = 0, low = 0;
+    std::int64_t begin = 0, end = 0, low = 0, high = 0;
     double divisor = 1;         ///< of every output of this pass
     bool divides_each = false;  ///< by the table's own divisors
 };
@@ -30,6 +30,10 @@ struct PassKernels {
     RowsKernel rows = nullptr;
     ColumnsKernel columns = nullptr;
 };
+
+/// out[i] = in[index[i]] for all outputs of a table that selects, in elements of 2 or 4 bytes; false: not of a kind
+/// that vectors help.
+bool select_row(const Table& table, const void* in, void* out, std::int64_t element_size);
 
 /// Kernels that read and write these dtypes; `fixed`: u8 in 22-bit fixed point.
 PassKernels find_pass_kernels(DType in, DType out, bool fixed);
