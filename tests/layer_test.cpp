@@ -130,6 +130,18 @@ TEST(Pool, IsTheFunction) {
     expect_error("value/count", [] { nn::AvgPool{{}}; });
     expect_error("value/option", [] { nn::AvgPool{{.kernel = -1}}; });
     expect_error("value/count", [&] { (void)nn::MaxPool{{.kernel = {2, 2, 2}}}(x); });
+    expect_equal(nn::AdaptiveMaxPool{{.size = {3, keep}}}(x), adaptive_max_pool(x, {.size = {3, keep}}));
+    expect_equal(nn::LpPool{{.p = 3, .kernel = 2}}(x), lp_pool(x, {.p = 3, .kernel = 2}));
+    expect_error("value/count", [] { nn::AdaptiveMaxPool{{}}; });
+    expect_error("value/option", [] { nn::AdaptiveMaxPool{{.size = {2, 0}}}; });
+    expect_error("value/count", [] { nn::LpPool{{}}; });
+    expect_error("value/option", [] { nn::LpPool{{.kernel = 0}}; });
+    const Tensor channels = random_tensor({1, 6, 2, 3}, 1);
+    expect_equal(nn::PixelUnshuffle{{.factors = {2, 3}}}(nn::PixelShuffle{{.factors = {2, 3}}}(channels)), channels);
+    EXPECT_EQ((nn::PixelShuffle{{.factors = {2, 3}}}(channels).shape()), (Shape{1, 1, 4, 9}));
+    expect_error("value/option", [] { nn::PixelShuffle{{.factors = 0}}; });
+    expect_error("value/option", [] { nn::PixelUnshuffle{{.factors = -1}}; });
+    expect_error("value/count", [] { nn::PixelShuffle{{}}; });
 }
 
 TEST(Dropout, DropsAndScales) {

@@ -299,6 +299,25 @@ TEST(Pool, TheSameBitsForAnyNumberOfThreads) {
     ca::set_thread_count(before);
 }
 
+TEST(Pool, NeedsNoMemoryBesideItsResults) {
+    for (const DType dtype : {ca::f32, ca::bf16}) {
+        const Tensor x = random_tensor({2, 8, 64, 64}, 1).to(dtype).eval();
+        const Tensor u = random_tensor({2, 8, 32, 32}, 2).to(dtype).eval();
+        const auto v = ca::vjp(
+            [](const std::vector<Tensor>& t) {
+                return std::vector<Tensor>{ca::max_pool(t[0], {.kernel = 3, .stride = 2, .padding = 1})};
+            },
+            {x});
+        ca::reset_peak_memory();
+        const std::int64_t before = ca::memory_statistics().in_use;
+        v.outputs[0].eval();  // values and taps
+        const std::int64_t results = u.numel() * (ca::size_of(dtype) + 1);
+        EXPECT_LE(ca::memory_statistics().peak - before, results * 5 / 4);  // rounded up to size classes
+        const Tensor g = v.pullback({u})[0].eval();
+        EXPECT_LE(ca::memory_statistics().peak - before, (results + x.numel() * ca::size_of(dtype)) * 5 / 4);
+    }
+}
+
 TEST(Pool, EmptyTensors) {
     for (const DType dtype : {ca::f32, ca::bf16}) {
         for (const Shape& shape : {Shape{0, 3, 4, 4}, Shape{2, 0, 4, 4}}) {

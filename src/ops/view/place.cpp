@@ -123,14 +123,36 @@ template <class T> void place_row(const Plan& plan, const T* x, T* y, T value) {
     for (std::int64_t i = start + count; i < width; ++i) y[i] = value;
 }
 
+/// All rows along the last axis but one: what lies between two rows of x is filled at once.
+template <class T> void place_slab(const Plan& plan, const T* x, T* y, T value) {
+    const std::int64_t last = plan.in.rank() - 1, rows = plan.in[last - 1], count = plan.in[last];
+    const std::int64_t width = plan.out[last], stride = plan.strides[last];
+    T* to = std::fill_n(y, plan.starts[last - 1] * width + plan.starts[last], value);
+    for (std::int64_t row = 0; row < rows; ++row) {
+        if (row > 0) to = std::fill_n(to, width - count, value);
+        const T* from = x + row * plan.strides[last - 1];
+        if (stride == 1) {
+            std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(T));
+        } else {
+            cpu::gather(to, from, stride, sizeof(T), count);
+        }
+        to += count;
+    }
+    std::fill(to, y + plan.out[last - 1] * width, value);
+}
+
 template <class T> void place_rows(const graph::Call& c) {
     const View &x = c.inputs[0], &y = c.outputs[0];
     const auto& attributes = c.attrs<PlaceAttributes>();
     const Plan plan(x, y, attributes.ranges);
-    const std::int64_t last = plan.in.rank() - 1, width = plan.out[last];
     const bool nothing = x.count() == 0;
     T value = 0;
     std::memcpy(&value, &attributes.value, sizeof(T));
+    std::int64_t last = plan.in.rank() - 1, width = plan.out[last];
+    const std::int64_t enough = 16;  // slabs, to keep threads busy
+    const bool slabs = last > 0 && plan.steps[last] == 1 && plan.steps[last - 1] == 1 &&
+                       y.count() / (width * plan.out[last - 1]) >= enough;
+    if (slabs) width *= plan.out[--last];
     std::vector<std::vector<std::int64_t>> sources;
     for (std::int64_t a = 0; a < last; ++a) sources.push_back(plan.sources(a));
     cpu::parallel_for(y.count() / width, std::max<std::int64_t>(1, 16384 / width),
@@ -140,6 +162,8 @@ template <class T> void place_rows(const graph::Call& c) {
                               T* to = y.as<T>() + row * width;
                               if (nothing || !rows.covered()) {
                                   std::fill_n(to, width, value);
+                              } else if (slabs) {
+                                  place_slab(plan, x.as<const T>() + rows.offset(), to, value);
                               } else {
                                   place_row(plan, x.as<const T>() + rows.offset(), to, value);
                               }
