@@ -164,7 +164,9 @@ TEST(Scan, EveryDtypeLayoutAndAxisMatchesTheReference) {
                     const Tensor x = relaid(values, lie);
                     for (std::int64_t axis = 0; axis < x.rank(); ++axis) {
                         for (const auto& options : all_options(n.exclusive)) {
-                            if (x.numel() > 2000 && (lie == Lie::sliced || lie == Lie::channels_last) && !options.reverse) continue;
+                            if (x.numel() > 2000 && (lie == Lie::sliced || lie == Lie::channels_last) &&
+                                !options.reverse)
+                                continue;
                             const Tensor fast = n.f(x, axis, options).eval();
                             const Disable slow("lines");
                             expect_same(fast, n.f(x, axis, options).eval(), tolerance_of(dtype),
@@ -230,6 +232,25 @@ TEST(Scan, HalfTypesAccumulateInSingle) {
     const Tensor ones = ca::full({5000}, 1, ca::bf16);
     EXPECT_EQ(ca::cumsum(ones, 0).to(ca::f32).to_vector<float>()[4999], 4992.F);  // 5000 rounded once
     EXPECT_EQ(ca::cumsum(ones.to(ca::f16), 0).to(ca::f32).to_vector<float>()[4999], 5000.F);
+}
+
+/// Infinities and NaN on their way through a long line, in both directions.
+TEST(Scan, SumsOfNoNumbersStayNone) {
+    for (const ca::DType dtype : {ca::f64, ca::f32, ca::f16, ca::bf16}) {
+        for (const std::size_t at : {0U, 37U, 1030U, 2999U}) {
+            for (const float bad : {NAN, HUGE_VALF, -HUGE_VALF}) {
+                std::vector<float> values(3000, 0.25F);
+                values[at] = bad;
+                if (std::isinf(bad) && at + 500 < values.size()) values[at + 500] = -bad;
+                for (const bool reverse : {false, true}) {
+                    const Tensor x = ca::tensor(values).to(dtype), fast = ca::cumsum(x, 0, {.reverse = reverse}).eval();
+                    const Disable slow("lines");
+                    expect_same(fast, ca::cumsum(x, 0, {.reverse = reverse}).eval(), tolerance_of(dtype),
+                                ca::describe(x));
+                }
+            }
+        }
+    }
 }
 
 TEST(Scan, TheSameBitsForAnyNumberOfThreads) {

@@ -17,7 +17,7 @@
 namespace calor::ops::ctc {
 namespace {
 
-constexpr std::int64_t small_bytes = std::int64_t{1} << 20;
+constexpr std::int64_t small_bytes = std::int64_t{4} << 20;
 constexpr std::int64_t stream_bytes = std::int64_t{8} << 20;  // larger gradients are written past the caches
 
 /// Rows x[t, n, :] in the compute dtype: in place when they lie so, else copied.

@@ -58,11 +58,44 @@ void walk(const Attributes& a, const View& x, const View& values, const View& in
     }
 }
 
+/// One line that lies densely. New extremes get rare: the branch is predicted.
+template <class T, bool Largest>
+void line(const T* x, T* values, std::int64_t* indices, std::int64_t n, std::int64_t step, bool reverse) {
+    T best = x[0];
+    std::int64_t at = reverse ? n - 1 : 0;
+    for (std::int64_t k = 0; k < n; ++k) {
+        const T own = x[k * step];
+        if (replaces<Largest>(comparable(own), comparable(best))) {
+            best = own;
+            at = reverse ? n - 1 - k : k;
+        }
+        values[k * step] = best;
+        indices[k * step] = at;
+    }
+}
+
+/// Lines of x that lie densely, as those of the results do.
+template <class T, bool Largest> void dense_lines(const graph::Call& c) {
+    const auto& a = c.attrs<Attributes>();
+    const View &x = c.inputs[0], &values = c.outputs[0], &indices = c.outputs[1];
+    const std::int64_t n = x.size(a.axis), step = a.reverse ? -1 : 1, first = a.reverse ? n - 1 : 0;
+    const LineOffsets x_at(x, a.axis), value_at(values, a.axis), index_at(indices, a.axis);
+    cpu::parallel_for(x.count() / n, std::max<std::int64_t>(1, thread_elements / n),
+                      [&](std::int64_t begin, std::int64_t end) {
+                          for (std::int64_t l = begin; l < end; ++l) {
+                              line<T, Largest>(x.as<T>() + x_at(l) + first, values.as<T>() + value_at(l) + first,
+                                               indices.as<std::int64_t>() + index_at(l) + first, n, step, a.reverse);
+                          }
+                      });
+}
+
 template <class T, bool Largest> void extremes(const graph::Call& c) {
     const auto& a = c.attrs<Attributes>();
     const View& x = c.inputs[0];
     const std::int64_t n = x.size(a.axis), lines = x.count() == 0 ? 0 : x.count() / n;
-    const std::int64_t side_by_side = x.stride(a.axis) == 1 || x.stride(a.axis) == -1 ? 8 : most_lines;
+    const bool dense = x.stride(a.axis) == 1 && c.outputs[0].stride(a.axis) == 1 && c.outputs[1].stride(a.axis) == 1;
+    if (dense && lines > 0) return dense_lines<T, Largest>(c);
+    const std::int64_t side_by_side = most_lines;
     const std::int64_t groups = (lines + side_by_side - 1) / side_by_side;
     const std::int64_t grain = std::max<std::int64_t>(1, thread_elements / std::max<std::int64_t>(1, n * side_by_side));
     cpu::parallel_for(groups, grain, [&](std::int64_t begin, std::int64_t end) {

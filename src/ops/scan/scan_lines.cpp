@@ -30,7 +30,7 @@ public:
     explicit Walk(const graph::Call& call) : a_(call.attrs<Attributes>()) {
         const View& y = call.outputs[0];
         dtype_ = y.dtype;
-        wide_ = wide_type(dtype_);
+        wide_ = a_.kind == Kind::sum && is_half(dtype_) ? dtype_ : wide_type(dtype_);
         converted_ = size_of(wide_) != size_of(dtype_);
         count_ = y.size(a_.axis);
         lines_ = y.count() / std::max<std::int64_t>(1, count_);

@@ -21,8 +21,9 @@ template <class T> using Tag = hn::ScalableTag<T>;
 template <class T> using V = hn::Vec<Tag<T>>;
 template <class T> constexpr std::int64_t lanes_of() { return static_cast<std::int64_t>(hn::MaxLanes(Tag<T>())); }
 
-/// exp(x) for x <= 88; 0 below -87. Polynomial: minimax fit on |r| <= ln 2 / 2 in the relative error.
-HWY_INLINE V<float> exponential(V<float> x) {
+/// exp(x) for x <= 88; 0 from `least` down, which is -87 or more. Polynomial: minimax fit on |r| <= ln 2 / 2 in the
+/// relative error.
+HWY_INLINE V<float> exponential(V<float> x, float least = -87.0F) {
     const Tag<float> d;
     const hn::RebindToSigned<Tag<float>> di;
     const auto set = [&](float v) HWY_ATTR { return hn::Set(d, v); };
@@ -38,9 +39,16 @@ HWY_INLINE V<float> exponential(V<float> x) {
     const auto value = hn::Add(hn::MulAdd(r2, poly, r), set(1.0F));
     const auto power = hn::ShiftLeft<23>(hn::Sub(hn::BitCast(di, shifted), hn::BitCast(di, shift)));
     const auto scaled = hn::BitCast(d, hn::Add(hn::BitCast(di, value), power));
-    return hn::IfThenElseZero(hn::Gt(x, set(-87.0F)), scaled);
+    return hn::IfThenElseZero(hn::Gt(x, set(least)), scaled);
 }
-HWY_INLINE V<double> exponential(V<double> x) { return hn::Exp(Tag<double>(), x); }
+HWY_INLINE V<double> exponential(V<double> x, double least = -700.0) {
+    const Tag<double> d;
+    return hn::IfThenElseZero(hn::Gt(x, hn::Set(d, least)), hn::Exp(d, x));
+}
+/// Logarithms from which on a summand vanishes beside 1, and a posterior: not so small that powers of it, or products
+/// with a cotangent, are subnormal numbers, which take processors a hundred times longer.
+template <class T> constexpr T vanishing = sizeof(T) == 4 ? T(-20) : T(-40);
+template <class T> constexpr T faint = sizeof(T) == 4 ? T(-60) : T(-600);
 
 /// log(1 + z) for z in [0, 1], to within a unit of 1.0.
 HWY_INLINE V<float> log_of_one_and(V<float> z) {
@@ -59,7 +67,8 @@ HWY_INLINE V<double> log_of_one_and(V<double> z) { return hn::Log1p(Tag<double>(
 
 /// log(exp a + exp b) of finite numbers.
 template <class X> HWY_INLINE X log_add(X a, X b) {
-    return hn::Add(hn::Max(a, b), log_of_one_and(exponential(hn::Neg(hn::Abs(hn::Sub(a, b))))));
+    using T = hn::TFromV<X>;
+    return hn::Add(hn::Max(a, b), log_of_one_and(exponential(hn::Neg(hn::Abs(hn::Sub(a, b))), vanishing<T>)));
 }
 
 template <class T, class F> HWY_INLINE V<T> join_lanes(V<T> v, const F& f) {
@@ -187,8 +196,8 @@ Posteriors backward(const Frame& frame, const void* alpha, double scale, void* c
         const auto beta_b = log_add(own_b, hn::LoadU(d, l + i + 1));
         const auto skips = hn::Gt(hn::LoadU(d, skip + i + 1), hn::Zero(d));
         const auto beta_l = log_add(own_l, hn::IfThenElse(skips, beta_b, own_b));
-        const auto p = exponential(hn::Add(hn::Add(hn::LoadU(d, alpha_l + i), beta_l), add));
-        blanks = hn::Add(blanks, exponential(hn::Add(hn::Add(hn::LoadU(d, alpha_b + i), beta_b), add)));
+        const auto p = exponential(hn::Add(hn::Add(hn::LoadU(d, alpha_l + i), beta_l), add), faint<T>);
+        blanks = hn::Add(blanks, exponential(hn::Add(hn::Add(hn::LoadU(d, alpha_b + i), beta_b), add), faint<T>));
         others = hn::Add(others, p);
         hn::StoreU(p, d, posterior + i);
         const auto next_b = hn::Max(hn::Add(beta_b, blank), least);

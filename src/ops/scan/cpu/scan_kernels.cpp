@@ -1,5 +1,5 @@
-// sum         vectors are scanned in registers; only the sum up to a vector is carried from one to the next
-// product     one by one: a product of neighbours could overflow where the running product doesn't
+// sum         vectors are scanned in registers, also of f16 and bf16; only the sum up to a vector is carried from one
+// to the next product     one by one: a product of neighbours could overflow where the running product doesn't
 // logsumexp   pairs (m, s) standing for m + log s, joined as (max, s1 e^(m1 - max) + s2 e^(m2 - max))
 // recurrence  h = a h + b, one by one; neighbouring lines side by side
 #include "ops/scan/cpu/scan_kernels.h"
@@ -38,16 +38,52 @@ template <class T> void put(State& s, T value) {
     }
 }
 
-/// `lanes` elements from x on in the order of travel.
-template <class T> HWY_INLINE hn::Vec<Tag<T>> load(const T* x, std::int64_t step) {
-    const Tag<T> d;
-    if (step == 1) return hn::LoadU(d, x);
-    return hn::Reverse(d, hn::LoadU(d, x - (lanes_of<T>() - 1)));
+/// The type that a stored one is computed in.
+template <class S> struct WideOf { using Type = S; };
+template <> struct WideOf<float16> { using Type = float; };
+template <> struct WideOf<bfloat16> { using Type = float; };
+template <class S> using Wide = typename WideOf<S>::Type;
+
+/// Elements as stored to and from vectors of the wide type d.
+template <class D, class S> HWY_INLINE hn::Vec<D> read(D d, const S* x) {
+    if constexpr (std::is_same_v<S, bfloat16>) {
+        const hn::RebindToUnsigned<D> bits;
+        const hn::Rebind<std::uint16_t, D> half;
+        const auto low = hn::PromoteTo(bits, hn::LoadU(half, reinterpret_cast<const std::uint16_t*>(x)));
+        return hn::BitCast(d, hn::ShiftLeft<16>(low));
+    } else if constexpr (std::is_same_v<S, float16>) {
+        return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), reinterpret_cast<const hwy::float16_t*>(x)));
+    } else {
+        return hn::LoadU(d, x);
+    }
 }
-template <class T> HWY_INLINE void store(hn::Vec<Tag<T>> v, T* y, std::int64_t step) {
-    const Tag<T> d;
-    if (step == 1) return hn::StoreU(v, d, y);
-    hn::StoreU(hn::Reverse(d, v), d, y - (lanes_of<T>() - 1));
+template <class D, class S> HWY_INLINE void write(D d, hn::Vec<D> v, S* y) {
+    if constexpr (std::is_same_v<S, bfloat16>) {  // to nearest, ties to even; NaN stays one
+        const hn::RebindToUnsigned<D> bits;
+        const auto all = hn::BitCast(bits, v), high = hn::ShiftRight<16>(all);
+        const auto even = hn::Add(hn::And(high, hn::Set(bits, 1U)), hn::Set(bits, 0x7fffU));
+        const auto rounded = hn::ShiftRight<16>(hn::Add(all, even)), nan = hn::Or(high, hn::Set(bits, 0x40U));
+        const auto result = hn::IfThenElse(hn::RebindMask(bits, hn::IsNaN(v)), nan, rounded);
+        hn::StoreU(hn::DemoteTo(hn::Rebind<std::uint16_t, D>(), hn::BitCast(hn::RebindToSigned<D>(), result)),
+                   hn::Rebind<std::uint16_t, D>(), reinterpret_cast<std::uint16_t*>(y));
+    } else if constexpr (std::is_same_v<S, float16>) {
+        const hn::Rebind<hwy::float16_t, D> half;
+        hn::StoreU(hn::DemoteTo(half, v), half, reinterpret_cast<hwy::float16_t*>(y));
+    } else {
+        hn::StoreU(v, d, y);
+    }
+}
+
+/// `lanes` elements from x on in the order of travel.
+template <class S> HWY_INLINE hn::Vec<Tag<Wide<S>>> load(const S* x, std::int64_t step) {
+    const Tag<Wide<S>> d;
+    if (step == 1) return read(d, x);
+    return hn::Reverse(d, read(d, x - (lanes_of<Wide<S>>() - 1)));
+}
+template <class S> HWY_INLINE void store(hn::Vec<Tag<Wide<S>>> v, S* y, std::int64_t step) {
+    const Tag<Wide<S>> d;
+    if (step == 1) return write(d, v, y);
+    write(d, hn::Reverse(d, v), y - (lanes_of<Wide<S>>() - 1));
 }
 
 #if HWY_TARGET == HWY_SCALAR  // one lane
@@ -90,32 +126,89 @@ template <class T> HWY_INLINE hn::Vec<Tag<T>> prefix_sums(hn::Vec<Tag<T>> v) {
 }
 #endif
 
-template <class T>
-void sum_piece(const void* from, const void*, void* to, std::int64_t n, std::int64_t step, State& state) {
-    const Tag<T> d;
-    constexpr std::int64_t lanes = lanes_of<T>();
-    const auto* x = static_cast<const T*>(from);
-    auto* y = static_cast<T*>(to);
-    const T before = get<T>(state.first, state.whole);
-    const auto carry = hn::Set(d, before);
-    auto running = hn::Zero(d);
-    std::int64_t i = 0;
-    for (; i + lanes <= n; i += lanes) {
-        const auto p = prefix_sums<T>(load(x + i * step, step));
-        if (y) store<T>(hn::Add(carry, hn::Add(p, running)), y + i * step, step);
-        running = hn::Add(running, last_everywhere<T>(p));
-    }
-    T sum = hn::GetLane(running);
+/// Elements i to n one by one; returns their sum on top of `sum`.
+template <class S>
+HWY_INLINE Wide<S> sum_rest(const S* x, S* y, std::int64_t i, std::int64_t n, std::int64_t step, Wide<S> before,
+                            Wide<S> sum) {
+    using T = Wide<S>;
+    const hn::CappedTag<T, 1> one;
     for (; i < n; ++i) {
-        sum = static_cast<T>(sum + x[i * step]);
-        if (y) y[i * step] = static_cast<T>(before + sum);
+        sum = static_cast<T>(sum + hn::GetLane(read(one, x + i * step)));
+        if (y) write(one, hn::Set(one, static_cast<T>(before + sum)), y + i * step);
     }
+    return sum;
+}
+
+template <class T> void add_to(State& state, T sum) {
     if constexpr (integer<T>) {
         state.whole += sum;
     } else {
         state.first += static_cast<double>(sum);
     }
 }
+
+template <class S>
+void sum_piece(const void* from, const void*, void* to, std::int64_t n, std::int64_t step, State& state) {
+    using T = Wide<S>;
+    const Tag<T> d;
+    constexpr std::int64_t lanes = lanes_of<T>();
+    const auto* x = static_cast<const S*>(from);
+    auto* y = static_cast<S*>(to);
+    const T before = get<T>(state.first, state.whole);
+    const auto carry = hn::Set(d, before);
+    auto running = hn::Zero(d);
+    std::int64_t i = 0;
+    for (; i + lanes <= n; i += lanes) {
+        const auto p = prefix_sums<T>(load(x + i * step, step));
+        if (y) store<S>(hn::Add(carry, hn::Add(p, running)), y + i * step, step);
+        running = hn::Add(running, last_everywhere<T>(p));
+    }
+    add_to(state, sum_rest(x, y, i, n, step, before, hn::GetLane(running)));
+}
+
+#if HWY_TARGET != HWY_SCALAR
+/// bf16 in pairs of neighbours, as they lie in 32 bits: one scan over vectors of their sums serves twice as many
+/// elements, and no element has to be moved to another lane. NaN, which the rounding doesn't know, goes one by one.
+void pairs_piece(const void* from, const void*, void* to, std::int64_t n, std::int64_t step, State& state) {
+    const Tag<float> d;
+    const hn::RebindToUnsigned<Tag<float>> bits;
+    constexpr std::int64_t lanes = lanes_of<float>();
+    const auto* x = static_cast<const bfloat16*>(from);
+    auto* y = static_cast<bfloat16*>(to);
+    const auto before = static_cast<float>(state.first);
+    const auto carry = hn::Set(d, before);
+    const auto high_half = hn::Set(bits, 0xffff0000U), one = hn::Set(bits, 1U), below_half = hn::Set(bits, 0x7fffU);
+    const auto rounded = [&](hn::Vec<Tag<float>> v) HWY_ATTR {  // in the high half
+        const auto all = hn::BitCast(bits, v);
+        return hn::Add(all, hn::Add(hn::And(hn::ShiftRight<16>(all), one), below_half));
+    };
+    const std::int64_t lowest = step == 1 ? 0 : 1 - 2 * lanes;  // in memory, of a block
+    auto running = hn::Zero(d);
+    std::int64_t i = 0;
+    for (; i + 2 * lanes <= n && std::isfinite(before); i += 2 * lanes) {
+        auto both = hn::LoadU(bits, reinterpret_cast<const std::uint32_t*>(x + i * step + lowest));
+        if (step != 1) both = hn::Reverse(bits, both);
+        const auto low = hn::BitCast(d, hn::ShiftLeft<16>(both)), high = hn::BitCast(d, hn::And(both, high_half));
+        const auto first = step == 1 ? low : high, second = step == 1 ? high : low;
+        const auto p = prefix_sums<float>(hn::Add(first, second));
+        const auto next = hn::Add(running, last_everywhere<float>(p));
+        if (!hn::AllFalse(d, hn::IsNaN(next))) break;
+        if (y) {
+            const auto earlier = hn::Add(moved_up<1, float>(p), running);
+            const auto a = rounded(hn::Add(carry, hn::Add(earlier, first)));
+            const auto b = rounded(hn::Add(carry, hn::Add(p, running)));
+            auto result = step == 1 ? hn::Or(hn::ShiftRight<16>(a), hn::And(b, high_half))
+                                    : hn::Or(hn::ShiftRight<16>(b), hn::And(a, high_half));
+            if (step != 1) result = hn::Reverse(bits, result);
+            hn::StoreU(result, bits, reinterpret_cast<std::uint32_t*>(y + i * step + lowest));
+        }
+        running = next;
+    }
+    add_to(state, sum_rest(x, y, i, n, step, before, hn::GetLane(running)));
+}
+#else
+constexpr auto pairs_piece = sum_piece<bfloat16>;
+#endif
 
 template <class T>
 void product_piece(const void* from, const void*, void* to, std::int64_t n, std::int64_t step, State& state) {
@@ -203,18 +296,19 @@ template <class T, class Body> HWY_INLINE void each_column(std::int64_t width, c
     for (; j < width; ++j) body(hn::CappedTag<T, 1>(), j);
 }
 
-template <class T>
+template <class S>
 void sum_band(const void* from, const void*, void* to, std::int64_t n, std::int64_t width, const std::int64_t* strides,
               State* states) {
+    using T = Wide<S>;
     HWY_ALIGN T before[most_columns], sum[most_columns] = {};
     for (std::int64_t j = 0; j < width; ++j) before[j] = get<T>(states[j].first, states[j].whole);
     for (std::int64_t k = 0; k < n; ++k) {
-        const T* x = static_cast<const T*>(from) + k * strides[0];
-        T* y = static_cast<T*>(to) + k * strides[2];
+        const S* x = static_cast<const S*>(from) + k * strides[0];
+        S* y = static_cast<S*>(to) + k * strides[2];
         each_column<T>(width, [&](auto d, std::int64_t j) HWY_ATTR {
-            const auto s = hn::Add(hn::LoadU(d, sum + j), hn::LoadU(d, x + j));
+            const auto s = hn::Add(hn::LoadU(d, sum + j), read(d, x + j));
             hn::StoreU(s, d, sum + j);
-            hn::StoreU(hn::Add(hn::LoadU(d, before + j), s), d, y + j);
+            write(d, hn::Add(hn::LoadU(d, before + j), s), y + j);
         });
     }
     for (std::int64_t j = 0; j < width; ++j) {
@@ -307,11 +401,15 @@ constexpr Kernels floating[] = {{sum_piece<T>, sum_band<T>},
                                 {recurrence_piece<T, false>, recurrence_band<T, false>},
                                 {recurrence_piece<T, true>, recurrence_band<T, true>}};
 template <class T> constexpr Kernels whole[] = {{sum_piece<T>, sum_band<T>}, {product_piece<T>, product_band<T>}};
+/// Sums, which are bound by memory otherwise.
+constexpr Kernels halves[] = {{pairs_piece, sum_band<bfloat16>}, {sum_piece<float16>, sum_band<float16>}};
 
 }  // namespace
 
-const Kernels* scan_table(DType wide) {
-    switch (wide) {
+const Kernels* scan_table(DType dtype) {
+    switch (dtype) {
+        case bf16: return halves;
+        case f16: return halves + 1;
         case f64: return floating<double>;
         case u64: return whole<std::uint64_t>;
         case u32: return whole<std::uint32_t>;
@@ -328,8 +426,8 @@ namespace calor::ops::scan {
 
 HWY_EXPORT(scan_table);
 
-const Kernels& find_kernels(Kind kind, bool lag, DType wide) {
-    return HWY_DYNAMIC_DISPATCH(scan_table)(wide)[static_cast<int>(kind) + (lag ? 1 : 0)];
+const Kernels& find_kernels(Kind kind, bool lag, DType dtype) {
+    return HWY_DYNAMIC_DISPATCH(scan_table)(dtype)[static_cast<int>(kind) + (lag ? 1 : 0)];
 }
 
 State start_of(Kind kind) {

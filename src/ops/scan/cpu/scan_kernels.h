@@ -29,8 +29,8 @@ struct Kernels {
                  State* states) = nullptr;
 };
 
-/// Of f32, f64, u32 or u64 (logsumexp, recurrence: f32, f64).
-const Kernels& find_kernels(Kind kind, bool lag, DType wide);
+/// Of f32, f64, u32 or u64 (sum: also f16, bf16; logsumexp, recurrence: f32, f64).
+const Kernels& find_kernels(Kind kind, bool lag, DType dtype);
 /// The state of nothing.
 State start_of(Kind kind);
 
