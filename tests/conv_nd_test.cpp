@@ -9,6 +9,7 @@
 #include "device/cpu/direct_conv.h"
 #include "graph/node.h"
 #include "ops/conv/conv_problem.h"
+#include "reference/torch_conv.h"
 
 namespace ca = calor;
 using ca::Dims;
@@ -348,6 +349,81 @@ TEST(ConvPaddingModes, HaveEveryRoleAndGradient) {
         ca::conv_input_grad(ca::ones({1, 1, 5}), ca::ones({1, 1, 3}), {4},
                             {.padding = 1, .padding_mode = PadMode::reflect});
     });
+}
+
+/// Of the values, weighted by 1, 2, 3...
+double weighted_sum(const Tensor& t) {
+    double sum = 0, weight = 0;
+    for (const double v : values(t)) sum += v * ++weight;
+    return sum;
+}
+
+struct Waves {
+    Tensor x, w, b;
+    Waves(const Shape& x_shape, const Shape& w_shape, std::int64_t outputs)
+        : x(wave(x_shape, [](double i) { return std::sin(i + 1); }).requires_grad()),
+          w(wave(w_shape, [](double i) { return std::cos(2 * i); }).requires_grad()),
+          b(wave({outputs}, [](double i) { return i / 4; }).requires_grad()) {}
+    template <class F> static Tensor wave(const Shape& shape, const F& rule) {
+        std::vector<double> v(static_cast<std::size_t>(ca::numel(shape)));
+        for (std::size_t i = 0; i < v.size(); ++i) v[i] = rule(static_cast<double>(i));
+        return ca::tensor(v, shape);
+    }
+    void expect(const Tensor& y, const std::vector<double>& sums) const {
+        const Tensor u = wave(y.shape(), [](double i) { return std::cos(3 * i); });
+        const auto g = ca::backward(ca::sum(y * u), {.retain_graph = true});
+        const double got[] = {weighted_sum(y), weighted_sum(g.at(x)), weighted_sum(g.at(w)), weighted_sum(g.at(b))};
+        for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(got[i], sums[i], 1e-9 * std::max(1.0, std::abs(sums[i]))) << i;
+    }
+};
+
+TEST(ConvTranspose, EqualsPyTorch) {
+    for (const TransposedCase& c : torch_transposed) {
+        const Waves t(c.x, c.w, c.w[1] * c.groups);
+        t.expect(ca::conv_transpose(t.x, t.w, t.b,
+                                    {.stride = c.stride,
+                                     .padding = c.padding,
+                                     .output_padding = c.output_padding,
+                                     .dilation = c.dilation,
+                                     .groups = c.groups}),
+                 c.sums);
+    }
+}
+
+TEST(ConvPaddingModes, EqualPyTorch) {
+    for (const BorderCase& c : torch_borders) {
+        const Waves t(c.x, c.w, c.w[0]);
+        t.expect(ca::conv(t.x, t.w, t.b,
+                          {.stride = c.stride, .padding = c.padding, .padding_mode = c.mode, .dilation = c.dilation}),
+                 c.sums);
+    }
+}
+
+TEST(ConvTranspose, PatchesInFourAxes) {
+    // Every entry becomes a block of its own: block k of entry j holds the sum over channels of x[c, j] w[c, o, k].
+    const Tensor x = random_tensor({2, 3, 2, 3, 1, 2}, 1), w = random_tensor({3, 2, 2, 3, 2, 2}, 2);
+    const Tensor y = ca::conv_transpose(x, w, {.stride = {2, 3, 2, 2}});
+    ASSERT_EQ(y.shape(), (Shape{2, 2, 4, 9, 2, 4}));
+    const Tensor rows = ca::reshape(ca::permute(x, {0, 2, 3, 4, 5, 1}), {2 * 12, 3});
+    const Tensor blocks = ca::reshape(ca::matmul(rows, ca::reshape(w, {3, 48})), {2, 2, 3, 1, 2, 2, 2, 3, 2, 2});
+    const std::vector<double> got = values(y),
+                              want =
+                                  values(ca::reshape(ca::permute(blocks, {0, 5, 1, 6, 2, 7, 3, 8, 4, 9}), y.shape()));
+    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-12);
+    for (const DType dtype : {ca::f32, ca::bf16}) {  // the roles of kernel = stride in whole vectors of channels
+        const Problem p{{2, 8, 7, 4}, {16, 8, 3, 2}, {2, 16, 2, 2}, {3, 2}, {1, 1}, {0, 0}, {0, 0}, 1};
+        check_problem(p, dtype, dtype, 5);
+    }
+}
+
+TEST(ConvTranspose, TheLayerTakesASize) {
+    const ca::nn::ConvTranspose layer{{.in = 2, .out = 3, .kernel = {3, 3}, .stride = 2, .padding = 1}};
+    const Tensor x = ca::ones({1, 2, 4, 4});
+    EXPECT_EQ(layer(x).shape(), (Shape{1, 3, 7, 7}));
+    EXPECT_EQ(layer(x, ca::PerAxis{8, 7}).shape(), (Shape{1, 3, 8, 7}));
+    const ca::nn::ConvTranspose sized{
+        {.in = 2, .out = 3, .kernel = {3, 3}, .stride = 2, .padding = 1, .output_size = 8}};
+    EXPECT_EQ(sized(x).shape(), (Shape{1, 3, 8, 8}));
 }
 
 /// One number seen everywhere; few bytes behind it.
