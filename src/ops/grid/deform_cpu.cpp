@@ -274,9 +274,8 @@ private:
                     at = at + 1 == a_.positions[i] ? 0 : at + 1;
                 }
             }
-            grid::row_kernels<T>().axis(lattice, i, u, count, w.taps.axes[static_cast<std::size_t>(i)]);
         }
-        grid::combine(lattice, count, w.taps);
+        grid::taps_kernel<T>()(lattice, w.coordinates.data(), count, w.taps);
         if (!o_.mask) return;
         Array factors = mask_.array();
         factors.data += channel * factors.c * size_of(factors.dtype);
@@ -285,10 +284,9 @@ private:
     /// Multiplies the first weights of every tap with the mask.
     void apply_mask(Worker& w, std::int64_t count) const {
         if (!o_.mask) return;
-        for (std::int64_t q = 0; q < count; ++q) {
-            const auto begin = static_cast<std::size_t>(w.taps.start[static_cast<std::size_t>(q)]);
-            const auto end = static_cast<std::size_t>(w.taps.start[static_cast<std::size_t>(q + 1)]);
-            for (std::size_t t = begin; t < end; ++t) w.taps.weight[t] *= w.mask[q];
+        for (std::int64_t t = 0; t < w.taps.count; ++t) {
+            T* weights = w.taps.weight.data() + t * w.taps.pitch;
+            for (std::int64_t q = 0; q < count; ++q) weights[q] *= w.mask[q];
         }
     }
 
@@ -314,7 +312,6 @@ private:
             apply_mask(w, some);
             const T* x = data(rows_) + h * s_.elements * width_;
             T* to = column(columns, h, k, q - p);
-            if (width_ == 1) return grid::plain_gather(w.taps, some, x, 1, 1, to, pitch_);
             grid::row_kernels<T>().gather(w.taps, some, x, width_, to, pitch_);
         });
     }
@@ -356,12 +353,8 @@ private:
                        make_taps(sloped_, w, n, h, k, q, some);
                        const T* x = data(rows_) + h * s_.elements * width_;
                        const T* flow = column(data(columns_), h, k, q - p);
-                       const std::int64_t sets = sloped_.sets(), channel = h * s_.taps + k;
-                       if (width_ == 1) {
-                           grid::plain_dots(w.taps, sets, some, x, 1, 1, flow, pitch_, w.sums.data());
-                       } else {
-                           grid::row_kernels<T>().dots(w.taps, sets, some, x, width_, flow, pitch_, w.sums.data());
-                       }
+                       const std::int64_t channel = h * s_.taps + k;
+                       grid::row_kernels<T>().dots(w.taps, some, x, width_, flow, pitch_, w.sums.data());
                        if (o_.gmask) {
                            Array to = gmask;
                            to.data += channel * to.c * size_of(to.dtype);
@@ -394,11 +387,7 @@ private:
                         make_taps(plain_, w, n, h, k, p + q, some);
                         apply_mask(w, some);
                         const T* flow = column(data(columns_), h, k, q) + c;
-                        if (width_ == 1) {
-                            grid::plain_scatter(w.taps, some, x, 1, 1, flow, pitch_);
-                        } else {
-                            grid::row_kernels<T>().scatter(w.taps, some, x, wide, flow, pitch_);
-                        }
+                        grid::row_kernels<T>().scatter(w.taps, some, x, wide, flow, pitch_);
                     }
                 }
             }

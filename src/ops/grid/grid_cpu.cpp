@@ -1,7 +1,7 @@
-// Sampling on the CPU. The input is read as rows of channels: directly where it lies in channels-last order, else from
-// a packed copy of some samples; single elements are read where rows don't pay (one channel, or few points of a large
-// input). The taps of a block of points are made once for all channels. The adjoint works on parts of the channels, so
-// that every element has one writer, which adds in the order of the points.
+// Sampling on the CPU. The input is read in rows of channels or in lines of points, whichever is estimated to be
+// faster: where it lies, or from a packed copy of some samples. The taps of a block of points are made once for all
+// channels. The adjoint works on parts of the channels, so that every element has one writer, which adds in the order
+// of the points.
 #include <algorithm>
 #include <cstring>
 
@@ -16,7 +16,10 @@ constexpr std::int64_t packed_bytes = std::int64_t{8} << 20U;
 /// A tile of rows should have at most so many bytes.
 constexpr std::int64_t tile_bytes = std::int64_t{64} << 10U;
 
-enum class Way : std::uint8_t { rows, plain, packed };
+/// How an array [N, C, elements] is addressed: rows or lines, in place or in a packed copy.
+struct Way {
+    bool lines = false, packed = true;
+};
 
 template <class T> class Sampler {
 public:
@@ -39,35 +42,37 @@ public:
         for (const std::int64_t s : a_.sizes) elements_ *= s;
         width_ = padded_channels<T>(channels_);
         way_ = way();
-        if (way_ == Way::plain) width_ = channels_;
+        if (way_.lines) width_ = channels_;
         lattice_ = make_lattice<T>(a_, tap_strides(), role == Role::slope);
-        points_ =
-            std::min(lattice_.points(), std::clamp<std::int64_t>(tile_bytes / (width_ * sizeof_t + 1), 16, block));
+        points_ = lattice_.points();
+        if (!way_.lines) {
+            points_ = std::min(points_, std::clamp<std::int64_t>(tile_bytes / (width_ * sizeof_t + 1), 16, block));
+        }
     }
 
     void run() {
         const std::int64_t samples = x_.size(0);
-        if (way_ != Way::packed) {
-            rows_ = x_.as<T>();
+        if (!way_.packed) {
+            memory_ = x_.as<T>();
             sample_stride_ = x_.stride(0);
-            channel_stride_ = way_ == Way::plain ? x_.stride(1) : 1;
-            if (role_ == Role::spread) clear(rows_, x_.count());
+            channel_stride_ = way_.lines ? x_.stride(1) : 1;
+            if (role_ == Role::spread) clear(memory_, x_.count());
             return work(0, samples);
         }
         sample_stride_ = elements_ * width_;
-        channel_stride_ = 1;
+        channel_stride_ = way_.lines ? elements_ : 1;
         const std::int64_t fitting = packed_bytes / std::max<std::int64_t>(1, sample_stride_ * sizeof_t);
         const std::int64_t chunk = std::clamp<std::int64_t>(fitting, 1, std::max<std::int64_t>(1, samples));
         const Ref<Storage> memory = graph::scratch(call_, std::max<std::int64_t>(1, chunk * sample_stride_) * sizeof_t);
+        memory_ = static_cast<T*>(memory->data);
         for (std::int64_t n = 0; n < samples; n += chunk) {
             const std::int64_t count = std::min(chunk, samples - n);
-            rows_ = static_cast<T*>(memory->data);
             if (role_ == Role::spread) {
-                clear(rows_, count * sample_stride_);
+                clear(memory_, count * sample_stride_);
                 work(n, count);
-                unpack_rows<T>(rows_, x_, n, count);
+                way_.lines ? unpack_lines<T>(memory_, x_, n, count) : unpack_rows<T>(memory_, x_, n, count);
             } else {
-                pack_rows<T>(x_, n, count, rows_);
+                way_.lines ? pack_lines<T>(x_, n, count, memory_) : pack_rows<T>(x_, n, count, memory_);
                 work(n, count);
             }
         }
@@ -84,19 +89,24 @@ private:
         return array;
     }
 
+    /// The cheaper of rows and lines by cycles an element, roughly: lines gather single elements; rows read vectors,
+    /// but look at every tap's offset and are transposed before and after.
     Way way() const {
-        const bool same = x_.dtype == dtype_of<T>;
-        if (same && channels_ == 1) return Way::plain;
-        if (same && x_.stride(1) == 1 && width_ == channels_) return Way::rows;
-        std::int64_t taps = 1;
-        for (std::int64_t i = 0; i < a_.sizes.rank(); ++i) taps *= taps_per_axis(a_.mode);
-        const bool few = runs_.count * runs_.length <= elements_ / (2 * taps);
-        return same && few ? Way::plain : Way::packed;
+        const bool forward = std::all_of(x_.strides->begin(), x_.strides->end(), [](auto s) { return s >= 0; });
+        const bool in_place = x_.dtype == dtype_of<T> && forward;
+        if (in_place && channels_ > 1 && x_.stride(1) == 1 && width_ == channels_) return {false, false};
+        double taps = 1;
+        for (std::int64_t i = 0; i < a_.sizes.rank(); ++i) taps *= static_cast<double>(taps_per_axis(a_.mode));
+        const double points = static_cast<double>(runs_.count * runs_.length), wide = static_cast<double>(width_);
+        const double packing = static_cast<double>(elements_);  // an element of one channel
+        const double lines = static_cast<double>(channels_) * (points * (1.2 * taps + 0.3) + (in_place ? 0 : packing));
+        const double rows = wide * (points * (taps / 8 + 0.7) + 1.5 * packing) + 2.5 * taps * points;
+        return {lines < rows, lines >= rows || !in_place};
     }
 
     Dims tap_strides() const {
-        Dims strides(a_.sizes.rank(), width_);
-        if (way_ != Way::packed) {
+        Dims strides(a_.sizes.rank(), way_.lines ? 1 : width_);
+        if (!way_.packed) {
             for (std::int64_t i = 0; i < strides.rank(); ++i) strides[i] = x_.stride(i + 2);
             return strides;
         }
@@ -110,12 +120,14 @@ private:
         });
     }
 
-    /// Elements are moved one by one.
-    bool single() const { return way_ == Way::plain || width_ == 1; }
-
-    /// Rows of the operand [N, C, points] that can be used where they lie.
+    /// Whether tiles of the operand [N, C, points] can be used where they lie, as rows or as lines.
     bool direct() const {
-        return y_array_.dtype == dtype_of<T> && (y_array_.c == 1 || channels_ == 1) && width_ == channels_;
+        if (y_array_.dtype != dtype_of<T>) return false;
+        return way_.lines ? y_array_.p == 1 || runs_.length == 1 : y_array_.c == 1 && width_ == channels_;
+    }
+    std::int64_t tile_stride() const {
+        if (direct()) return way_.lines ? y_array_.c : y_array_.p;
+        return way_.lines ? block : width_;
     }
 
     /// What a thread needs.
@@ -123,23 +135,33 @@ private:
         explicit Worker(const Sampler& s)
             : taps(s.lattice_),
               coordinates(static_cast<std::size_t>(s.lattice_.rank() * block)),
-              tile(static_cast<std::size_t>(s.points_ * s.width_)),
+              tile(static_cast<std::size_t>((s.way_.lines ? block : s.points_) * s.width_)),
               sums(static_cast<std::size_t>(s.lattice_.sets() * block)) {}
         Taps<T> taps;
         std::vector<T> coordinates, tile, sums;
     };
 
     void make_taps(Worker& w, std::int64_t sample, const BlockPlace& at) const {
-        const std::int64_t rank = lattice_.rank();
-        load_lines(run_of(g_array_, runs_, at.run), sample, rank, at.first, at.count, w.coordinates.data());
-        for (std::int64_t i = 0; i < rank; ++i) {
-            row_kernels<T>().axis(lattice_, i, w.coordinates.data() + i * block, at.count,
-                                  w.taps.axes[static_cast<std::size_t>(i)]);
-        }
-        combine(lattice_, at.count, w.taps);
+        load_lines(run_of(g_array_, runs_, at.run), sample, lattice_.rank(), at.first, at.count, w.coordinates.data());
+        taps_(lattice_, w.coordinates.data(), at.count, w.taps);
     }
 
-    /// Samples [n, n + count), the first of which is at rows_ (packed) or n strides from there.
+    /// The tile of a block: where it lies, or the worker's memory; filled from there when `load`.
+    T* tile_of(Worker& w, const Array& run, std::int64_t n, std::int64_t c, std::int64_t channels, std::int64_t wide,
+               const BlockPlace& at, bool load) const {
+        if (direct()) return reinterpret_cast<T*>(run.at(n, c, at.first));
+        if (!load) return w.tile.data();
+        if (way_.lines) {
+            Array part = run;
+            part.data += c * part.c * size_of(part.dtype);
+            load_lines(part, n, channels, at.first, at.count, w.tile.data());
+        } else {
+            load_tile(run, n, c, channels, at.first, at.count, w.tile.data(), width_, wide);
+        }
+        return w.tile.data();
+    }
+
+    /// Samples [n, n + count), the first of which is at memory_ (packed) or n strides from there.
     void work(std::int64_t n, std::int64_t count) const {
         if (runs_.count * runs_.length == 0) return;
         if (role_ == Role::spread) return spread(n, count);
@@ -151,7 +173,7 @@ private:
                               for (std::int64_t u = begin; u < end; ++u) {
                                   const BlockPlace at = place_of(blocks, runs_, u);
                                   make_taps(w, n + at.sample, at);
-                                  const T* x = rows_ + at.sample * sample_stride_;
+                                  const T* x = memory_ + at.sample * sample_stride_;
                                   if (role_ == Role::sample) {
                                       sample(w, x, n + at.sample, at);
                                   } else {
@@ -163,43 +185,41 @@ private:
 
     void sample(Worker& w, const T* x, std::int64_t n, const BlockPlace& at) const {
         const Array y = run_of(y_array_, runs_, at.run);
-        T* tile = direct() ? reinterpret_cast<T*>(y.at(n, 0, at.first)) : w.tile.data();
-        const std::int64_t stride = direct() ? y.p : width_;
-        if (single()) {
-            plain_gather(w.taps, at.count, x, channel_stride_, channels_, tile, stride);
+        T* tile = tile_of(w, y, n, 0, channels_, width_, at, false);
+        if (way_.lines) {
+            lines_.gather(w.taps, at.count, x, channel_stride_, channels_, tile, tile_stride());
+            if (!direct()) store_lines(tile, y, n, channels_, at.first, at.count);
         } else {
-            row_kernels<T>().gather(w.taps, at.count, x, width_, tile, stride);
+            rows_.gather(w.taps, at.count, x, width_, tile, tile_stride());
+            if (!direct()) store_tile(tile, tile_stride(), y, n, 0, channels_, at.first, at.count);
         }
-        if (!direct()) store_tile(tile, stride, y, n, 0, channels_, at.first, at.count);
     }
 
     void slope(Worker& w, const T* x, std::int64_t n, const BlockPlace& at) const {
         const Array h = run_of(y_array_, runs_, at.run);
-        const T* tile = direct() ? reinterpret_cast<const T*>(h.at(n, 0, at.first)) : w.tile.data();
-        const std::int64_t stride = direct() ? h.p : width_;
-        if (!direct()) load_tile(h, n, 0, channels_, at.first, at.count, w.tile.data(), width_, width_);
-        if (single()) {
-            plain_dots(w.taps, lattice_.sets(), at.count, x, channel_stride_, channels_, tile, stride, w.sums.data());
+        const T* tile = tile_of(w, h, n, 0, channels_, width_, at, true);
+        if (way_.lines) {
+            lines_.dots(w.taps, at.count, x, channel_stride_, channels_, tile, tile_stride(), w.sums.data());
         } else {
-            row_kernels<T>().dots(w.taps, lattice_.sets(), at.count, x, width_, tile, stride, w.sums.data());
+            rows_.dots(w.taps, at.count, x, width_, tile, tile_stride(), w.sums.data());
         }
         store_lines(w.sums.data() + block, run_of(out_array_, runs_, at.run), n, lattice_.rank(), at.first, at.count);
     }
 
     /// A thread has parts of the channels of a sample to itself.
     void spread(std::int64_t n, std::int64_t count) const {
-        const std::int64_t lanes = single() ? 1 : std::min<std::int64_t>(width_, 32 / sizeof_t);
+        const std::int64_t lanes = way_.lines ? 1 : std::min<std::int64_t>(width_, 32 / sizeof_t);
         const std::int64_t wanted =
-            count >= thread_count() ? 1 : (thread_count() + count - 1) / std::max<std::int64_t>(1, count);
-        const std::int64_t part = std::max<std::int64_t>(
-            1, ((width_ + wanted - 1) / wanted + lanes - 1) / std::max<std::int64_t>(1, lanes) * lanes);
+            std::max<std::int64_t>(1, (thread_count() + count - 1) / std::max<std::int64_t>(1, count));
+        const std::int64_t part = (width_ / std::max<std::int64_t>(1, lanes) + wanted - 1) / wanted * lanes;
+        if (part == 0) return;
         const std::int64_t parts = (width_ + part - 1) / part;
         const Blocks blocks(runs_, points_);
         cpu::parallel_for(count * parts, 1, [&](std::int64_t begin, std::int64_t end) {
             Worker w(*this);
             for (std::int64_t u = begin; u < end; ++u) {
                 const std::int64_t sample = u / parts, c = u % parts * part, wide = std::min(part, width_ - c);
-                T* x = rows_ + sample * sample_stride_ + c * channel_stride_;
+                T* x = memory_ + sample * sample_stride_ + c * channel_stride_;
                 for (std::int64_t b = 0; b < blocks.in_sample; ++b) {
                     const BlockPlace at = place_of(blocks, runs_, b);
                     make_taps(w, n + sample, at);
@@ -210,17 +230,12 @@ private:
     }
 
     void spread_block(Worker& w, T* x, std::int64_t n, std::int64_t c, std::int64_t wide, const BlockPlace& at) const {
-        const Array h = run_of(y_array_, runs_, at.run);
-        const T* tile = direct() ? reinterpret_cast<const T*>(h.at(n, c, at.first)) : w.tile.data();
-        const std::int64_t stride = direct() ? h.p : wide;
-        if (!direct()) {
-            const std::int64_t some = std::clamp<std::int64_t>(channels_ - c, 0, wide);
-            load_tile(h, n, c, some, at.first, at.count, w.tile.data(), wide, wide);
-        }
-        if (single()) {
-            plain_scatter(w.taps, at.count, x, channel_stride_, wide, tile, stride);
+        const std::int64_t some = std::clamp<std::int64_t>(channels_ - c, 0, wide);
+        const T* tile = tile_of(w, run_of(y_array_, runs_, at.run), n, c, some, wide, at, true);
+        if (way_.lines) {
+            lines_.scatter(w.taps, at.count, x, channel_stride_, some, tile, tile_stride());
         } else {
-            row_kernels<T>().scatter(w.taps, at.count, x, wide, tile, stride);
+            rows_.scatter(w.taps, at.count, x, wide, tile, tile_stride());
         }
     }
 
@@ -231,9 +246,12 @@ private:
     Runs runs_;
     Array y_array_, g_array_, out_array_;
     std::int64_t channels_ = 0, elements_ = 1, width_ = 0, points_ = block;
-    Way way_ = Way::packed;
+    Way way_;
     Lattice<T> lattice_;
-    T* rows_ = nullptr;
+    TapsKernel<T> taps_ = taps_kernel<T>();
+    const RowKernels<T>& rows_ = row_kernels<T>();
+    const LineKernels<T>& lines_ = line_kernels<T>();
+    T* memory_ = nullptr;
     std::int64_t sample_stride_ = 0, channel_stride_ = 0;
 };
 

@@ -141,15 +141,51 @@ void store_tile(const T* tile, std::int64_t tile_stride, const Array& to, std::i
     }
 }
 
+namespace {
+
+/// Calls f with a step that the compiler knows where it is 1, 2 or 3.
+template <class F> void with_step(std::int64_t step, const F& f) {
+    switch (step) {
+        case 1: return f(std::integral_constant<std::int64_t, 1>());
+        case 2: return f(std::integral_constant<std::int64_t, 2>());
+        case 3: return f(std::integral_constant<std::int64_t, 3>());
+        default: return f(step);
+    }
+}
+template <class T> void read_steps(const T* from, std::int64_t step, std::int64_t count, T* line) {
+    with_step(step, [&](auto s) {
+        for (std::int64_t k = 0; k < count; ++k) line[k] = from[k * s];
+    });
+}
+template <class T> void write_steps(const T* line, std::int64_t count, T* to, std::int64_t step) {
+    with_step(step, [&](auto s) {
+        for (std::int64_t k = 0; k < count; ++k) to[k * s] = line[k];
+    });
+}
+
+/// Whether the entries of a point lie side by side, and points one behind the other, as the coordinates of a grid do.
+bool interleaved(const Array& a, std::int64_t entries) {
+    return entries <= most_axes && a.p == entries && (a.c == 1 || a.c == -1);
+}
+/// Place of entry i among those of a point.
+std::int64_t place_in(const Array& a, std::int64_t entries, std::int64_t i) { return a.c < 0 ? entries - 1 - i : i; }
+
+}  // namespace
+
 template <class T>
 void load_lines(const Array& from, std::int64_t n, std::int64_t entries, std::int64_t p, std::int64_t count, T* lines,
                 std::int64_t line_stride) {
+    alignas(64) T wide[block * most_axes];
     alignas(64) std::byte packed[block * 8];
+    const bool together = interleaved(from, entries), same = from.dtype == dtype_of<T>;
+    const void* first = from.at(n, from.c < 0 ? entries - 1 : 0, p);
+    if (together && !same) cpu::find_convert(from.dtype, dtype_of<T>)(&first, wide, count * entries, nullptr);
     for (std::int64_t i = 0; i < entries; ++i) {
         T* line = lines + i * line_stride;
-        if (from.dtype == dtype_of<T>) {
-            const T* entry = reinterpret_cast<const T*>(from.at(n, i, p));
-            for (std::int64_t k = 0; k < count; ++k) line[k] = entry[k * from.p];
+        if (together && !same) {
+            read_steps(wide + place_in(from, entries, i), entries, count, line);
+        } else if (same) {
+            read_steps(reinterpret_cast<const T*>(from.at(n, i, p)), from.p, count, line);
         } else {
             read_line(from.at(n, i, p), from.dtype, from.p, count, line, packed);
         }
@@ -158,16 +194,29 @@ void load_lines(const Array& from, std::int64_t n, std::int64_t entries, std::in
 
 template <class T>
 void store_lines(const T* lines, const Array& to, std::int64_t n, std::int64_t entries, std::int64_t p,
-                 std::int64_t count) {
+                 std::int64_t count, std::int64_t line_stride) {
+    alignas(64) T wide[block * most_axes];
     alignas(64) std::byte packed[block * 8];
+    const bool together = interleaved(to, entries), same = to.dtype == dtype_of<T>;
     for (std::int64_t i = 0; i < entries; ++i) {
-        write_line(lines + i * block, count, to.at(n, i, p), to.dtype, to.p, packed);
+        const T* line = lines + i * line_stride;
+        if (together && !same) {
+            write_steps(line, count, wide + place_in(to, entries, i), entries);
+        } else if (same) {
+            write_steps(line, count, reinterpret_cast<T*>(to.at(n, i, p)), to.p);
+        } else {
+            write_line(line, count, to.at(n, i, p), to.dtype, to.p, packed);
+        }
     }
+    if (!together || same) return;
+    const void* source = wide;
+    cpu::find_convert(dtype_of<T>, to.dtype)(&source, to.at(n, to.c < 0 ? entries - 1 : 0, p), count * entries,
+                                             nullptr);
 }
 
 namespace {
 
-/// body(array of the run, sample, first, count, where the rows of these points begin)
+/// body(array of the run, sample, first, count, number of the sample from n on, place of the first point in it)
 template <class Body> void for_blocks(const View& x, std::int64_t n, std::int64_t count, const Body& body) {
     const Operand operand{x, 1, 2, x.rank()};
     const Runs runs = make_runs({operand});
@@ -177,27 +226,56 @@ template <class Body> void for_blocks(const View& x, std::int64_t n, std::int64_
                       [&](std::int64_t begin, std::int64_t end) {
                           for (std::int64_t u = begin; u < end; ++u) {
                               const BlockPlace at = place_of(blocks, runs, u);
-                              body(run_of(array, runs, at.run), n + at.sample, at.first, at.count,
-                                   (at.sample * runs.count + at.run) * runs.length + at.first);
+                              body(run_of(array, runs, at.run), n + at.sample, at.first, at.count, at.sample,
+                                   at.run * runs.length + at.first);
                           }
                       });
 }
 
+/// What is packed: channels, elements of one, and their padded number in a row.
+template <class T> struct Packed {
+    explicit Packed(const View& x) : channels(x.size(1)), width(padded_channels<T>(x.size(1))) {
+        for (std::int64_t a = 2; a < x.rank(); ++a) elements *= x.size(a);
+    }
+    std::int64_t channels, width, elements = 1;
+};
+
 }  // namespace
 
 template <class T> void pack_rows(const View& x, std::int64_t n, std::int64_t count, T* rows) {
-    const std::int64_t channels = x.size(1), width = padded_channels<T>(channels);
+    const Packed<T> d(x);
     for_blocks(x, n, count,
-               [&](const Array& a, std::int64_t sample, std::int64_t p, std::int64_t some, std::int64_t row) {
-                   load_tile(a, sample, 0, channels, p, some, rows + row * width, width, width);
+               [&](const Array& a, std::int64_t sample, std::int64_t p, std::int64_t some, std::int64_t number,
+                   std::int64_t place) {
+                   T* to = rows + (number * d.elements + place) * d.width;
+                   load_tile(a, sample, 0, d.channels, p, some, to, d.width, d.width);
                });
 }
-
 template <class T> void unpack_rows(const T* rows, const View& x, std::int64_t n, std::int64_t count) {
-    const std::int64_t channels = x.size(1), width = padded_channels<T>(channels);
+    const Packed<T> d(x);
     for_blocks(x, n, count,
-               [&](const Array& a, std::int64_t sample, std::int64_t p, std::int64_t some, std::int64_t row) {
-                   store_tile(rows + row * width, width, a, sample, 0, channels, p, some);
+               [&](const Array& a, std::int64_t sample, std::int64_t p, std::int64_t some, std::int64_t number,
+                   std::int64_t place) {
+                   const T* from = rows + (number * d.elements + place) * d.width;
+                   store_tile(from, d.width, a, sample, 0, d.channels, p, some);
+               });
+}
+template <class T> void pack_lines(const View& x, std::int64_t n, std::int64_t count, T* lines) {
+    const Packed<T> d(x);
+    for_blocks(x, n, count,
+               [&](const Array& a, std::int64_t sample, std::int64_t p, std::int64_t some, std::int64_t number,
+                   std::int64_t place) {
+                   load_lines(a, sample, d.channels, p, some, lines + number * d.channels * d.elements + place,
+                              d.elements);
+               });
+}
+template <class T> void unpack_lines(const T* lines, const View& x, std::int64_t n, std::int64_t count) {
+    const Packed<T> d(x);
+    for_blocks(x, n, count,
+               [&](const Array& a, std::int64_t sample, std::int64_t p, std::int64_t some, std::int64_t number,
+                   std::int64_t place) {
+                   const T* from = lines + number * d.channels * d.elements + place;
+                   store_lines(from, a, sample, d.channels, p, some, d.elements);
                });
 }
 
@@ -207,9 +285,12 @@ template <class T> void unpack_rows(const T* rows, const View& x, std::int64_t n
     template void store_tile(const T*, std::int64_t, const Array&, std::int64_t, std::int64_t, std::int64_t,          \
                              std::int64_t, std::int64_t);                                                             \
     template void load_lines(const Array&, std::int64_t, std::int64_t, std::int64_t, std::int64_t, T*, std::int64_t); \
-    template void store_lines(const T*, const Array&, std::int64_t, std::int64_t, std::int64_t, std::int64_t);        \
+    template void store_lines(const T*, const Array&, std::int64_t, std::int64_t, std::int64_t, std::int64_t,         \
+                              std::int64_t);                                                                          \
     template void pack_rows(const View&, std::int64_t, std::int64_t, T*);                                             \
-    template void unpack_rows(const T*, const View&, std::int64_t, std::int64_t);
+    template void unpack_rows(const T*, const View&, std::int64_t, std::int64_t);                                     \
+    template void pack_lines(const View&, std::int64_t, std::int64_t, T*);                                            \
+    template void unpack_lines(const T*, const View&, std::int64_t, std::int64_t);
 CALOR_GRID_POINTS(float)
 CALOR_GRID_POINTS(double)
 #undef CALOR_GRID_POINTS

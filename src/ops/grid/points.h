@@ -67,10 +67,13 @@ void load_lines(const Array& from, std::int64_t n, std::int64_t entries, std::in
                 std::int64_t line_stride = block);
 template <class T>
 void store_lines(const T* lines, const Array& to, std::int64_t n, std::int64_t entries, std::int64_t p,
-                 std::int64_t count);
+                 std::int64_t count, std::int64_t line_stride = block);
 
 /// Samples [n, n + count) of x [N, C, sizes...] to rows [count, elements, padded_channels(C)], and back.
 template <class T> void pack_rows(const View& x, std::int64_t n, std::int64_t count, T* rows);
 template <class T> void unpack_rows(const T* rows, const View& x, std::int64_t n, std::int64_t count);
+/// The same to lines [count, C, elements].
+template <class T> void pack_lines(const View& x, std::int64_t n, std::int64_t count, T* lines);
+template <class T> void unpack_lines(const T* lines, const View& x, std::int64_t n, std::int64_t count);
 
 }  // namespace calor::ops::grid

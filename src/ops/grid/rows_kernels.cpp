@@ -1,4 +1,4 @@
-// The vectorised loops of sampling: along channels, and along points for the weights of one axis.
+// Sampling in rows: all channels of a point at a time.
 #include "ops/grid/rows.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -14,47 +14,17 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <GridMode mode, GridPadding padding, int order, bool slopes, class T>
-HWY_INLINE void axis_loop(const AxisRule<T>& rule, const T* HWY_RESTRICT g, std::int64_t count, AxisTaps<T>& taps) {
-    constexpr int n = mode == GridMode::nearest ? 1 : mode == GridMode::linear ? 2 : 4;
-    for (std::int64_t p = 0; p < count; ++p) {
-        const Place<T> at = place<padding>(rule, g[p]);
-        taps.first[p] = first_tap<mode>(at.at);
-        T w[n], v[n];
-        tap_weights<mode, order>(at, w);
-        for (int k = 0; k < n; ++k) taps.weight[k][p] = w[k];
-        if constexpr (slopes) {
-            tap_weights<mode, order + 1>(at, v);
-            for (int k = 0; k < n; ++k) taps.slope[k][p] = v[k];
-        }
-    }
-}
-
-template <class T>
-void axis(const Lattice<T>& lattice, std::int64_t a, const T* g, std::int64_t count, AxisTaps<T>& taps) {
-    const AxisRule<T>& rule = lattice.axes[static_cast<std::size_t>(a)];
-    with_mode(lattice.mode, [&](auto mode) HWY_ATTR {
-        with_padding(lattice.mode, lattice.padding, [&](auto padding) HWY_ATTR {
-            with_order(rule.order, [&](auto order) HWY_ATTR {
-                if (lattice.slopes) {
-                    axis_loop<mode(), padding(), order(), true>(rule, g, count, taps);
-                } else {
-                    axis_loop<mode(), padding(), order(), false>(rule, g, count, taps);
-                }
-            });
-        });
-    });
-}
-
-/// n vectors of a row at x: sums over taps.
-template <int n, class D, class T = hn::TFromD<D>>
-HWY_INLINE void gather_vectors(D d, const T* HWY_RESTRICT x, const std::int64_t* HWY_RESTRICT offset,
-                               const T* HWY_RESTRICT weight, std::int64_t taps, T* HWY_RESTRICT out) {
+/// n vectors of a row at x: sums over the taps of one point.
+template <int n, class D, class O, class T = hn::TFromD<D>>
+HWY_INLINE void gather_vectors(D d, const Taps<T>& taps, const T* HWY_RESTRICT x, const O* HWY_RESTRICT offset,
+                               const T* HWY_RESTRICT weight, T* HWY_RESTRICT out) {
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
     auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-    for (std::int64_t t = 0; t < taps; ++t) {
-        const T* from = x + offset[t];
-        const auto w = hn::Set(d, weight[t]);
+    for (std::int64_t t = 0; t < taps.count; ++t) {
+        const O at = offset[t * taps.pitch];
+        if (at < 0) continue;
+        const T* from = x + at;
+        const auto w = hn::Set(d, weight[t * taps.pitch]);
         s0 = hn::MulAdd(w, hn::LoadU(d, from), s0);
         if constexpr (n > 1) s1 = hn::MulAdd(w, hn::LoadU(d, from + lanes), s1);
         if constexpr (n > 2) s2 = hn::MulAdd(w, hn::LoadU(d, from + 2 * lanes), s2);
@@ -66,35 +36,35 @@ HWY_INLINE void gather_vectors(D d, const T* HWY_RESTRICT x, const std::int64_t*
     if constexpr (n > 3) hn::StoreU(s3, d, out + 3 * lanes);
 }
 
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE void gather_rows(D d, const Taps<T>& taps, std::int64_t count, const T* x, std::int64_t channels, T* tile,
-                            std::int64_t tile_stride) {
+template <class D, class O, class T = hn::TFromD<D>>
+HWY_INLINE void gather_rows(D d, const Taps<T>& taps, const O* offset, std::int64_t count, const T* x,
+                            std::int64_t channels, T* tile, std::int64_t tile_stride) {
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-    const std::int64_t* start = taps.start.data();
+    const T* weight = taps.weights(0, 0);
     for (std::int64_t p = 0; p < count; ++p) {
-        const std::int64_t n = start[p + 1] - start[p];
-        const std::int64_t* offset = taps.offset.data() + start[p];
-        const T* weight = taps.weight.data() + start[p];
         T* out = tile + p * tile_stride;
         std::int64_t c = 0;
-        for (; c + 4 * lanes <= channels; c += 4 * lanes) gather_vectors<4>(d, x + c, offset, weight, n, out + c);
-        for (; c + 2 * lanes <= channels; c += 2 * lanes) gather_vectors<2>(d, x + c, offset, weight, n, out + c);
-        for (; c + lanes <= channels; c += lanes) gather_vectors<1>(d, x + c, offset, weight, n, out + c);
+        for (; c + 4 * lanes <= channels; c += 4 * lanes) {
+            gather_vectors<4>(d, taps, x + c, offset + p, weight + p, out + c);
+        }
+        for (; c + 2 * lanes <= channels; c += 2 * lanes) {
+            gather_vectors<2>(d, taps, x + c, offset + p, weight + p, out + c);
+        }
+        for (; c + lanes <= channels; c += lanes) gather_vectors<1>(d, taps, x + c, offset + p, weight + p, out + c);
     }
 }
 
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE void scatter_rows(D d, const Taps<T>& taps, std::int64_t count, T* x, std::int64_t channels, const T* tile,
-                             std::int64_t tile_stride) {
+template <class D, class O, class T = hn::TFromD<D>>
+HWY_INLINE void scatter_rows(D d, const Taps<T>& taps, const O* offset, std::int64_t count, T* x, std::int64_t channels,
+                             const T* tile, std::int64_t tile_stride) {
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-    const std::int64_t* offset = taps.offset.data();
-    const T* weight = taps.weight.data();
     for (std::int64_t p = 0; p < count; ++p) {
         const T* HWY_RESTRICT from = tile + p * tile_stride;
-        for (std::int64_t t = taps.start[static_cast<std::size_t>(p)]; t < taps.start[static_cast<std::size_t>(p + 1)];
-             ++t) {
-            T* HWY_RESTRICT to = x + offset[t];
-            const auto w = hn::Set(d, weight[t]);
+        for (std::int64_t t = 0; t < taps.count; ++t) {
+            const O at = offset[t * taps.pitch + p];
+            if (at < 0) continue;
+            T* HWY_RESTRICT to = x + at;
+            const auto w = hn::Set(d, taps.weights(0, t)[p]);
             for (std::int64_t c = 0; c < channels; c += lanes) {
                 hn::StoreU(hn::MulAdd(w, hn::LoadU(d, from + c), hn::LoadU(d, to + c)), d, to + c);
             }
@@ -115,18 +85,16 @@ HWY_INLINE T dot(D d, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, std::int
     return hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
 }
 
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE void dot_rows(D d, const Taps<T>& taps, std::int64_t sets, std::int64_t count, const T* x,
+template <class D, class O, class T = hn::TFromD<D>>
+HWY_INLINE void dot_rows(D d, const Taps<T>& taps, const O* offset, std::int64_t count, const T* x,
                          std::int64_t channels, const T* tile, std::int64_t tile_stride, T* out) {
-    const std::int64_t* offset = taps.offset.data();
-    const T* weight = taps.weight.data();
     for (std::int64_t p = 0; p < count; ++p) {
-        for (std::int64_t s = 0; s < sets; ++s) out[s * block + p] = 0;
-        const T* from = tile + p * tile_stride;
-        for (std::int64_t t = taps.start[static_cast<std::size_t>(p)]; t < taps.start[static_cast<std::size_t>(p + 1)];
-             ++t) {
-            const T sum = dot(d, x + offset[t], from, channels);
-            for (std::int64_t s = 0; s < sets; ++s) out[s * block + p] += weight[s * taps.capacity + t] * sum;
+        for (std::int64_t s = 0; s < taps.sets; ++s) out[s * block + p] = 0;
+        for (std::int64_t t = 0; t < taps.count; ++t) {
+            const O at = offset[t * taps.pitch + p];
+            if (at < 0) continue;
+            const T sum = dot(d, x + at, tile + p * tile_stride, channels);
+            for (std::int64_t s = 0; s < taps.sets; ++s) out[s * block + p] += taps.weights(s, t)[p] * sum;
         }
     }
 }
@@ -139,21 +107,34 @@ template <class T, class F> HWY_INLINE void with_vectors(std::int64_t channels, 
     f(half);
 }
 
+/// Calls f(vector tag, table of offsets).
+template <class T, class F> HWY_INLINE void dispatch(const Taps<T>& taps, std::int64_t channels, const F& f) {
+    with_vectors<T>(channels, [&](auto d) HWY_ATTR {
+        if (taps.narrow) return f(d, taps.offset32.data());
+        f(d, taps.offset64.data());
+    });
+}
+
 template <class T>
 void gather(const Taps<T>& taps, std::int64_t count, const T* x, std::int64_t channels, T* tile,
             std::int64_t tile_stride) {
-    with_vectors<T>(channels, [&](auto d) HWY_ATTR { gather_rows(d, taps, count, x, channels, tile, tile_stride); });
+    dispatch(taps, channels, [&](auto d, const auto* offset) HWY_ATTR {
+        gather_rows(d, taps, offset, count, x, channels, tile, tile_stride);
+    });
 }
 template <class T>
 void scatter(const Taps<T>& taps, std::int64_t count, T* x, std::int64_t channels, const T* tile,
              std::int64_t tile_stride) {
-    with_vectors<T>(channels, [&](auto d) HWY_ATTR { scatter_rows(d, taps, count, x, channels, tile, tile_stride); });
+    dispatch(taps, channels, [&](auto d, const auto* offset) HWY_ATTR {
+        scatter_rows(d, taps, offset, count, x, channels, tile, tile_stride);
+    });
 }
 template <class T>
-void dots(const Taps<T>& taps, std::int64_t sets, std::int64_t count, const T* x, std::int64_t channels, const T* tile,
+void dots(const Taps<T>& taps, std::int64_t count, const T* x, std::int64_t channels, const T* tile,
           std::int64_t tile_stride, T* out) {
-    with_vectors<T>(channels,
-                    [&](auto d) HWY_ATTR { dot_rows(d, taps, sets, count, x, channels, tile, tile_stride, out); });
+    dispatch(taps, channels, [&](auto d, const auto* offset) HWY_ATTR {
+        dot_rows(d, taps, offset, count, x, channels, tile, tile_stride, out);
+    });
 }
 
 /// n x n elements in registers: log2(n) rounds that interleave row i with row i + n / 2.
@@ -180,27 +161,35 @@ HWY_INLINE void transpose_square(D d, const T* from, std::int64_t from_stride, T
 #endif
 }
 
+/// Neighbours in memory that lie far apart are walked in the outer loop: columns of a plane whose rows are a power of
+/// two apart would evict each other.
 template <class T>
 void transpose(const T* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns, T* to,
                std::int64_t to_stride) {
     const hn::CappedTag<T, 16 / sizeof(T)> d;
     const auto n = static_cast<std::int64_t>(hn::Lanes(d));
-    std::int64_t i = 0;
-    for (; i + n <= rows; i += n) {
-        std::int64_t j = 0;
-        for (; j + n <= columns; j += n) {
-            transpose_square(d, from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
+    const std::int64_t whole_rows = rows / n * n, whole_columns = columns / n * n;
+    if (from_stride > to_stride) {
+        for (std::int64_t i = 0; i < whole_rows; i += n) {
+            for (std::int64_t j = 0; j < whole_columns; j += n) {
+                transpose_square(d, from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
+            }
         }
-        for (; j < columns; ++j) {
-            for (std::int64_t k = i; k < i + n; ++k) to[j * to_stride + k] = from[k * from_stride + j];
+    } else {
+        for (std::int64_t j = 0; j < whole_columns; j += n) {
+            for (std::int64_t i = 0; i < whole_rows; i += n) {
+                transpose_square(d, from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
+            }
         }
     }
-    for (; i < rows; ++i) {
-        for (std::int64_t j = 0; j < columns; ++j) to[j * to_stride + i] = from[i * from_stride + j];
+    for (std::int64_t i = 0; i < rows; ++i) {
+        for (std::int64_t j = i < whole_rows ? whole_columns : 0; j < columns; ++j) {
+            to[j * to_stride + i] = from[i * from_stride + j];
+        }
     }
 }
 
-template <class T> const RowKernels<T> table{axis<T>, gather<T>, scatter<T>, dots<T>, transpose<T>};
+template <class T> const RowKernels<T> table{gather<T>, scatter<T>, dots<T>, transpose<T>};
 
 }  // namespace
 

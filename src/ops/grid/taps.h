@@ -1,5 +1,5 @@
 // The taps of a block of points: which elements each point reads or writes, and with which weights. Made once and used
-// for all channels. Elements outside of the input (padding with zeros) have no tap.
+// for all channels. Tables run along the points, so that everything here vectorises over them.
 #pragma once
 
 #include <vector>
@@ -21,13 +21,15 @@ template <class T> struct Lattice {
     std::vector<AxisRule<T>> axes;
     std::int64_t rank() const { return std::ssize(axes); }
     std::int64_t sets() const { return slopes ? 1 + rank() : 1; }
-    /// At most so many taps a point.
-    std::int64_t most_taps() const;
-    /// Points that one block should have.
+    /// Taps of a point.
+    std::int64_t taps() const;
+    /// Points that one block may have.
     std::int64_t points() const;
+    /// Whether offsets fit in 32 bits.
+    bool narrow() const;
 };
 
-/// `strides` are those of the memory that holds the elements, one a spatial axis.
+/// `strides` are those of the memory that holds the elements, one a spatial axis, 0 or larger.
 template <class T> Lattice<T> make_lattice(const Attributes& a, std::span<const std::int64_t> strides, bool slopes);
 
 /// One axis of a block.
@@ -40,13 +42,20 @@ template <class T> struct AxisTaps {
 template <class T> struct Taps {
     explicit Taps(const Lattice<T>& lattice);
     std::vector<AxisTaps<T>> axes;
-    std::vector<std::int64_t> start;   ///< taps of point p: [start[p], start[p + 1])
-    std::vector<std::int64_t> offset;  ///< of each tap's element
-    std::vector<T> weight;             ///< set s of tap t at s capacity + t
-    std::int64_t capacity = 0;
+    std::int64_t count = 0, pitch = 0;  ///< taps of a point; points a line of the tables
+    std::int64_t sets = 1;
+    bool narrow = true;
+    bool pairs = false;  ///< taps 2 i and 2 i + 1 of a point that has all of them are neighbours in memory
+    std::vector<std::int32_t> offset32;  ///< of tap t of point p at t pitch + p, when narrow; negative: outside
+    std::vector<std::int64_t> offset64;  ///< the same when not
+    std::vector<T> weight;               ///< set s of tap t of point p at (s count + t) pitch + p
+    const T* weights(std::int64_t set, std::int64_t tap) const { return weight.data() + (set * count + tap) * pitch; }
 };
 
-/// The taps of `count` points from those of the axes, which are already in `taps.axes`. Row-major order of the taps.
-template <class T> void combine(const Lattice<T>& lattice, std::int64_t count, Taps<T>& taps);
+/// Calls f with the table of offsets.
+template <class T, class F> inline void with_offsets(const Taps<T>& taps, const F& f) {
+    if (taps.narrow) return f(taps.offset32.data());
+    f(taps.offset64.data());
+}
 
 }  // namespace calor::ops::grid
