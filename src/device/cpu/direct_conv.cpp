@@ -309,7 +309,7 @@ const char* why_not(ConvRole role, const View& x, const View& w, const View* bia
 bool is_preferred(ConvRole role, const View& x, const View& w, const View& y, const ConvSettings& settings) {
     const std::int64_t axes = settings.stride.rank();
     if (axes > 3) return true;
-    const bool last = x.stride(1) == 1 && y.stride(1) == 1 && x.dtype == f32;
+    const bool last = x.stride(1) == 1 && y.stride(1) == 1;
     const std::int64_t inputs = w.size(1), outputs = w.size(0) / settings.groups;
     if (product(spatial(*w.shape)) == 1 || outputs < 8) return false;
     if (role == ConvRole::weight_grad) return inputs >= 8 && (settings.groups == 1 || outputs >= 16);

@@ -149,9 +149,9 @@ HWY_INLINE void gather_tile(const Gather& g, const float* const* in, float* cons
     if constexpr (Vectors == 2) store_six(relu ? positive(t) : t, out, at + vector_size, rows, left - vector_size);
 }
 
-/// The pixels of a segment take their turns block of taps by block: this part of a panel, at most 20 KiB on AVX2, stays
-/// in the first-level cache meanwhile.
-constexpr std::int64_t tap_block = 320;
+/// The pixels of a segment take their turns block of taps by block: this part of a panel, at most 40 KiB on AVX2, stays
+/// near meanwhile.
+constexpr std::int64_t tap_block = 640;
 
 template <class Body> void for_parts(const Gather& g, const PixelClass* pixel_class, const Body& body) {
     if (pixel_class == nullptr) {

@@ -24,8 +24,8 @@ using planar::Plan;
 using planar::Planes;
 using planar::Tap;
 
-constexpr std::int64_t cached_floats = 3 << 14;  // pixels and results of a job: 192 KiB
-constexpr std::int64_t most_channels = 64;       // of a job
+constexpr std::int64_t cached_floats = 5 << 14;  // pixels and results of a job: 320 KiB
+constexpr std::int64_t most_channels = 128;      // of a job
 constexpr std::int64_t wanted_parts = 16;        // partial sums of the weight gradient, over all blocks of channels
 
 std::int64_t round_up(std::int64_t value, std::int64_t step) { return (value + step - 1) / step * step; }

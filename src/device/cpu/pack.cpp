@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "device/cpu/convert.h"
 #include "device/cpu/parallel.h"
 #include "device/cpu/transpose.h"
 #include "device/cpu/vectorize.h"
@@ -136,12 +137,13 @@ template <class T> void pack_as(const View& from, float* to, const Strides& to_s
         return;
     }
     const std::int64_t to_step = axes.back().dense, from_step = axes.back().other;
+    const TileKernel convert = find_convert(dtype_of<T>, f32);
     for_rows(axes, [=](std::int64_t dense, std::int64_t other, std::int64_t size) {
         float* const out = to + dense;
         const T* const in = source + other;
         if (to_step == 1 && from_step == 1) {
-            CALOR_VECTORIZE
-            for (std::int64_t i = 0; i < size; ++i) out[i] = widen(in[i]);
+            const void* const source_row[] = {in};
+            convert(source_row, out, size, nullptr);
         } else {
             for (std::int64_t i = 0; i < size; ++i) out[i * to_step] = widen(in[i * from_step]);
         }
@@ -170,12 +172,13 @@ template <class T> void unpack_as(const float* from, const Strides& from_strides
         return;
     }
     const std::int64_t from_step = axes.back().dense, to_step = axes.back().other;
+    const TileKernel convert = find_convert(f32, dtype_of<T>);
     for_rows(axes, [=](std::int64_t dense, std::int64_t other, std::int64_t size) {
         T* const out = target + other;
         const float* const in = from + dense;
         if (to_step == 1 && from_step == 1) {
-            CALOR_VECTORIZE
-            for (std::int64_t i = 0; i < size; ++i) out[i] = T(in[i]);
+            const void* const source_row[] = {in};
+            convert(source_row, out, size, nullptr);
         } else {
             for (std::int64_t i = 0; i < size; ++i) out[i * to_step] = T(in[i * from_step]);
         }
