@@ -299,6 +299,27 @@ TEST(Pool, TheSameBitsForAnyNumberOfThreads) {
     ca::set_thread_count(before);
 }
 
+TEST(Pool, LayoutsGiveTheSameBits) {
+    for (const DType dtype : {ca::f64, ca::f32, ca::f16, ca::bf16}) {
+        for (const std::int64_t kernel : {2, 3, 5, 17}) {
+            for (const std::int64_t stride : {1, 2, 3}) {
+                const ca::MaxPoolOptions o{.kernel = kernel, .stride = stride, .padding = kernel / 2};
+                const Tensor x = random_tensor({2, 20, 17, 19}, 1).to(dtype);
+                const auto pulled = [&](ca::testing::Lie lie) {
+                    const auto f = [&](const std::vector<Tensor>& t) {
+                        return std::vector<Tensor>{ca::max_pool(t[0], o)};
+                    };
+                    const auto v = ca::vjp(f, {relaid(x, lie)});
+                    const Tensor u = random_tensor(v.outputs[0].shape(), 2).to(dtype);
+                    return values(v.pullback({relaid(u, lie)})[0]);
+                };
+                EXPECT_EQ(pulled(ca::testing::Lie::plain), pulled(ca::testing::Lie::channels_last))
+                    << kernel << " " << stride;
+            }
+        }
+    }
+}
+
 TEST(Pool, NeedsNoMemoryBesideItsResults) {
     for (const DType dtype : {ca::f32, ca::bf16}) {
         const Tensor x = random_tensor({2, 8, 64, 64}, 1).to(dtype).eval();

@@ -132,7 +132,7 @@ HWY_INLINE void narrow_vector(Vector v, std::uint16_t* to) {
     const auto odd = hn::And(high, hn::Set(bits, 1U));
     const auto rounded = hn::ShiftRight<16>(hn::Add(u, hn::Add(odd, hn::Set(bits, 0x7fffU))));
     const auto quiet = hn::Or(high, hn::Set(bits, 0x40U));
-    const auto result = hn::IfThenElse(hn::RebindMask(bits, hn::Ne(v, v)), quiet, rounded);
+    const auto result = hn::IfThenElse(hn::RebindMask(bits, hn::IsNaN(v)), quiet, rounded);
     hn::StoreU(hn::DemoteTo(halves, hn::BitCast(signed_bits, result)), halves, to);
 }
 

@@ -1,7 +1,8 @@
-// The adjoint of max pooling. Channels side by side: a gather, each position of x adds up the windows that took their
-// value from it. Else one plane after the other: cleared while it is in the cache, then every window adds to the
-// element that it took. Both add in the order of the windows, so layouts and numbers of threads give the same bits. f16
-// and bf16 add in f32 and round once; a plane of f32 a thread is the only workspace.
+// The adjoint of max pooling. Channels side by side, held by few windows: a gather, each position of x adds up the
+// windows that took their value from it. Else one plane after the other: cleared while it is in the cache, then every
+// window adds to the element that it took. Both add in the order of the windows, so layouts and numbers of threads give
+// the same bits. f16 and bf16 add in f32 and round once; a plane of f32 a thread (or those of a block of channels) is
+// the only workspace.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -281,6 +282,108 @@ template <class S, class T, bool once> void scatter_planes(const graph::Call& ca
                       });
 }
 
+/// Channels side by side in blocks: every window adds to the elements that it took. Sums wider than S are scratch, of
+/// one block a thread.
+template <class S, class T> class ChannelBlock {
+public:
+    static constexpr bool wider = !std::is_same_v<S, T>;
+
+    ChannelBlock(const MaxGeometry& g, const View& gy, const View& taps, const View& gx, std::int64_t lanes)
+        : g_(g), gy_(gy), taps_(taps), gx_(gx), strides_(spatial_strides(gx)) {
+        if (wider) {
+            strides_ = contiguous_strides(g.a.sizes);
+            for (std::int64_t& s : strides_) s *= lanes;
+        }
+        std::int64_t spatial = 1;
+        for (const std::int64_t s : g.a.sizes) spatial *= s;
+        offsets_ = g.tap_offsets(strides_);
+        if (wider) sums_.resize(static_cast<std::size_t>(spatial * lanes));
+    }
+    void run(std::int64_t n, std::int64_t first, std::int64_t lanes) {
+        S* x = gx_.as<S>() + n * gx_.stride(0) + first;
+        T* sums = nullptr;
+        if constexpr (wider) {
+            sums = sums_.data();
+        } else {
+            sums = x;
+        }
+        each(g_.a.sizes, [&](const Dims& at) { std::fill_n(sums + dot(at, strides_), lanes, T(0)); });
+        const S* y = gy_.as<const S>() + n * gy_.stride(0) + first;
+        const std::int64_t named = n * taps_.stride(0) + first;
+        each(g_.a.positions, [&](const Dims& at) {
+            const S* from = y + dot(at, spatial_strides(gy_));
+            const std::int64_t ids = named + dot(at, spatial_strides(taps_));
+            std::int64_t start = 0;
+            for (std::int64_t d = 0; d < g_.rank; ++d) start += g_.start(d, at[d]) * strides_[d];
+            if (taps_.dtype == u8) {
+                add(from, taps_.as<const std::uint8_t>() + ids, sums, start, lanes);
+            } else {
+                add(from, taps_.as<const std::int32_t>() + ids, sums, start, lanes);
+            }
+        });
+        if constexpr (wider) {
+            each(g_.a.sizes, [&](const Dims& at) {
+                S* to = x + dot(at, spatial_strides(gx_));
+                flush_(sums + dot(at, strides_), to, lanes);
+            });
+        }
+    }
+
+private:
+    static std::int64_t dot(const Dims& at, std::span<const std::int64_t> strides) {
+        std::int64_t sum = 0;
+        for (std::size_t d = 0; d < strides.size(); ++d) sum += at.data()[d] * strides[d];
+        return sum;
+    }
+    template <class F> void each(const Dims& sizes, const F& body) const {
+        Dims at(g_.rank, 0);
+        std::int64_t count = 1;
+        for (const std::int64_t s : sizes) count *= s;
+        for (std::int64_t i = 0; i < count; ++i) {
+            body(static_cast<const Dims&>(at));
+            for (std::int64_t d = g_.rank - 1; d >= 0 && ++at[d] == sizes[d]; --d) at[d] = 0;
+        }
+    }
+    template <class Id> void add(const S* y, const Id* named, T* sums, std::int64_t start, std::int64_t lanes) const {
+        const std::int64_t none = no_tap_of(taps_.dtype);
+        const std::int64_t* offsets = offsets_.data();
+        for (std::int64_t c = 0; c < lanes; ++c) {
+            const auto id = static_cast<std::int64_t>(named[c]);
+            if (id != none) sums[start + c + offsets[id]] += static_cast<T>(y[c]);
+        }
+    }
+
+    const MaxGeometry& g_;
+    const View &gy_, &taps_, &gx_;
+    Strides strides_;
+    std::vector<std::int64_t> offsets_;
+    std::vector<T> sums_;
+    FlushKernel flush_ = find_flush_kernel(gx_.dtype);
+};
+
+template <class S, class T> void scatter_channels(const graph::Call& call, const View& gy) {
+    const View &taps = call.inputs[1], &gx = call.outputs[0];
+    const MaxGeometry g(call.attrs<Attributes>());
+    const std::int64_t channels = gx.size(1), lanes = gx.size(0) * channels >= 512 ? 64 : 16;
+    const std::int64_t blocks = (channels + lanes - 1) / lanes;
+    cpu::parallel_for(gx.size(0) * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+        ChannelBlock<S, T> block(g, gy, taps, gx, lanes);
+        for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t first = i % blocks * lanes;
+            block.run(i / blocks, first, std::min(lanes, channels - first));
+        }
+    });
+}
+
+/// Whether so many windows hold an element that looking at all of them costs more than adding once a window.
+bool crowded(const Attributes& a) {
+    double held = 1;
+    for (std::int64_t i = 0; i < a.window.rank(); ++i) {
+        held *= static_cast<double>(a.window.kernel[i]) / static_cast<double>(a.window.stride[i]);
+    }
+    return held >= 12;
+}
+
 /// Whether no element of x lies in two windows: then nothing is added, and halves need no wider sums.
 bool disjoint(const Attributes& a) {
     for (std::int64_t i = 0; i < a.window.rank(); ++i) {
@@ -308,7 +411,13 @@ void max_grad(const graph::Call& call) {
             laid.strides = taps.strides;
             copy_view(gy, laid);
         }
-        return gather_channels(call, laid);
+        if (!crowded(call.attrs<Attributes>())) return gather_channels(call, laid);
+        switch (gx.dtype) {
+            case f64: return scatter_channels<double, double>(call, laid);
+            case f32: return scatter_channels<float, float>(call, laid);
+            case f16: return scatter_channels<float16, float>(call, laid);
+            default: return scatter_channels<bfloat16, float>(call, laid);
+        }
     }
     switch (gx.dtype) {
         case f64: return scatter<double>(call, gy);
