@@ -373,7 +373,8 @@ const char* why_not(ConvRole role, const View& x, const View& w, const View* bia
     return check_pixels({role, x, w, y, bias, settings});
 }
 
-bool is_preferred(ConvRole role, const View& x, const View& w, const View&, const ConvSettings&) {
+bool is_preferred(ConvRole role, const View& x, const View& w, const View&, const ConvSettings& settings) {
+    if (w.size(1) != 1 || w.size(0) != settings.groups) return false;
     if (x.size(1) < 8 || direct::product(direct::spatial(*w.shape)) > 49) return false;
     return role == ConvRole::weight_grad || x.dtype != f32 || x.rank() > 4;
 }

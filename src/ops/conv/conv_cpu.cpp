@@ -168,8 +168,8 @@ namespace {
 const char* lanes_why_not(const Problem& p) {
     const View x = p.x.view(), w = p.w.view(), y = p.y.view();
     const MaybeView bias(p.bias);
-    if (const char* reason = cpu::lanes::why_not(p.role, x, w, bias.get(), y, p.settings)) return reason;
-    return cpu::lanes::is_preferred(p.role, x, w, y, p.settings) ? nullptr : elsewhere;
+    if (!cpu::lanes::is_preferred(p.role, x, w, y, p.settings)) return elsewhere;  // which costs less to ask
+    return cpu::lanes::why_not(p.role, x, w, bias.get(), y, p.settings);
 }
 
 }  // namespace
@@ -180,9 +180,8 @@ const char* planar_why_not(Role role, const graph::Call& call) {
         if (lanes_why_not(p) == nullptr) return static_cast<const char*>(nullptr);
         const View x = p.x.view(), w = p.w.view(), y = p.y.view();
         const MaybeView bias(p.bias);
-        if (const char* reason = cpu::planar::why_not(p.role, x, w, bias.get(), y, p.settings)) return reason;
-        const bool preferred = cpu::planar::is_preferred(p.role, x, w, y, p.settings);
-        return preferred ? nullptr : elsewhere;
+        if (!cpu::planar::is_preferred(p.role, x, w, y, p.settings)) return elsewhere;
+        return cpu::planar::why_not(p.role, x, w, bias.get(), y, p.settings);
     });
 }
 
