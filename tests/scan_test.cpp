@@ -320,6 +320,28 @@ TEST(ScanGradients, OfExtremesGoToTheLatest) {
     EXPECT_EQ(ca::backward(ca::sum(ca::cummax(x, 0).values))[x].to_vector<float>(), (std::vector<float>{1, 1, 2, 0}));
 }
 
+/// In every layout and dtype the gradient of a running extreme is a scatter to its indices.
+TEST(ScanGradients, OfExtremesAreScatters) {
+    for (const Shape& shape : {Shape{9}, Shape{5, 70}, Shape{70, 5}, Shape{3, 4, 5}, Shape{0, 3}}) {
+        for (const ca::DType dtype : {ca::f64, ca::f32, ca::f16, ca::bf16}) {
+            const Tensor values = ca::round(random_tensor(shape, 21, -4, 4)).to(dtype).eval();
+            const Tensor u = random_tensor(shape, 22, -1, 1, dtype).eval();
+            for (const Lie lie : all_lies) {
+                for (std::int64_t axis = 0; axis < values.rank(); ++axis) {
+                    for (const bool reverse : {false, true}) {
+                        const Tensor x = relaid(values, lie).requires_grad();
+                        const ca::RunningExtreme y = ca::cummin(x, axis, reverse);
+                        const Tensor g = ca::gradients({y.values}, {x}, {relaid(u, lie)})[0];
+                        const Tensor zero = ca::zeros(shape, ca::f64);
+                        const Tensor expected = ca::scatter_add(zero, axis, y.indices, u.to(ca::f64)).to(dtype);
+                        expect_same(g, expected, tolerance_of(dtype), ca::describe(x));
+                    }
+                }
+            }
+        }
+    }
+}
+
 TEST(ScanErrors, EachItsOwn) {
     const Tensor x = ca::ones({2, 3});
     for (const Named& n : functions()) {

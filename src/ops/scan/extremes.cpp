@@ -1,6 +1,7 @@
 // cummax and cummin: values and the latest position that holds them. Several lines are walked side by side, which hides
 // the latency of the comparisons, or follows memory where neighbouring lines lie side by side.
 #include <algorithm>
+#include <type_traits>
 
 #include "device/cpu/parallel.h"
 #include "ops/scan/scan.h"
@@ -146,8 +147,57 @@ void dispatch(const graph::Call& c, bool largest, bool plain) {
     fail_internal("a running extreme of an unknown dtype");
 }
 
+/// The gradient: what flows into a run of results that share an extreme goes to where it stands. In the order of travel
+/// a run begins at its extreme, whose index is its own position.
+template <class T> void spread_back(const graph::Call& c) {
+    using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+    const auto& a = c.attrs<Attributes>();
+    const View &g = c.inputs[0], &indices = c.inputs[1], &y = c.outputs[0];
+    const std::int64_t n = y.size(a.axis), lines = y.count() == 0 ? 0 : y.count() / n;
+    const std::int64_t group = y.stride(a.axis) == 1 ? 1 : most_lines;  // lines side by side where memory is so
+    const LineOffsets g_at(g, a.axis), index_at(indices, a.axis), y_at(y, a.axis);
+    const std::int64_t grain = std::max<std::int64_t>(1, thread_elements / std::max<std::int64_t>(1, n * group));
+    cpu::parallel_for((lines + group - 1) / group, grain, [&](std::int64_t begin, std::int64_t end) {
+        const T* from[most_lines];
+        const std::int64_t* places[most_lines];
+        T *to[most_lines], *extreme[most_lines];
+        Sum sum[most_lines];
+        for (std::int64_t first = begin * group; first < std::min(end * group, lines); first += group) {
+            const std::int64_t count = std::min(group, lines - first);
+            for (std::int64_t j = 0; j < count; ++j) {
+                from[j] = g.as<T>() + g_at(first + j);
+                places[j] = indices.as<std::int64_t>() + index_at(first + j);
+                to[j] = extreme[j] = y.as<T>() + y_at(first + j);
+            }
+            for (std::int64_t k = 0; k < n; ++k) {
+                const std::int64_t i = a.reverse ? n - 1 - k : k;
+                for (std::int64_t j = 0; j < count; ++j) {
+                    T* own = to[j] + i * y.stride(a.axis);
+                    *own = T(0);
+                    if (k == 0 || places[j][i * indices.stride(a.axis)] == i) {
+                        if (k > 0) *extreme[j] = static_cast<T>(sum[j]);
+                        extreme[j] = own;
+                        sum[j] = 0;
+                    }
+                    sum[j] += static_cast<Sum>(from[j][i * g.stride(a.axis)]);
+                }
+            }
+            for (std::int64_t j = 0; j < count; ++j) *extreme[j] = static_cast<T>(sum[j]);
+        }
+    });
+}
+
 }  // namespace
 
+void run_extremes_gradient(const graph::Call& c) {
+    switch (c.outputs[0].dtype) {
+        case f64: return spread_back<double>(c);
+        case f32: return spread_back<float>(c);
+        case f16: return spread_back<float16>(c);
+        case bf16: return spread_back<bfloat16>(c);
+        default: fail_internal("the gradient of a running extreme is not floating");
+    }
+}
 void run_extremes(const graph::Call& c, bool largest) { dispatch(c, largest, false); }
 void run_extremes_reference(const graph::Call& c, bool largest) { dispatch(c, largest, true); }
 

@@ -135,10 +135,22 @@ Attributes attributes(std::string_view name, Kind kind, const Tensor& x, std::in
     return {kind, ops::normalize_axis(name, axis, x.rank(), where), o.reverse, o.exclusive};
 }
 
+const graph::Implementation extreme_gradient_list[] = {{.name = "reference", .run = ops::scan::run_extremes_gradient}};
+const graph::Operation extreme_gradient_operation{
+    .name = "running_extreme_grad",
+    .traits = graph::linear,
+    .infer =
+        [](const graph::InferContext& c) {
+            return graph::Specs{{c.inputs[0].shape(), c.inputs[0].dtype()}};
+        },
+    .gradient =
+        [](const GradContext& c) {
+            c.grads[0] = gather(c.cotangent(), c.attrs<Attributes>().axis, c.inputs[1], c.where);
+        },
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(extreme_gradient_list); }};
+
 void extreme_gradient(const GradContext& c) {
-    const Tensor g = wide(c.cotangent(), c.where);
-    c.grads[0] =
-        scatter_add(zeros(g.shape(), g.dtype(), c.where), c.attrs<Attributes>().axis, c.outputs[1], g, c.where);
+    c.grads[0] = graph::record(extreme_gradient_operation, c.attributes, {c.cotangent(), c.outputs[1]}, c.where);
 }
 
 graph::Operation extreme_operation(std::string_view name,

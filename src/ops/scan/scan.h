@@ -25,6 +25,8 @@ void run_reference(const graph::Call& call);
 /// cummax and cummin (extremes.cpp).
 void run_extremes(const graph::Call& call, bool largest);
 void run_extremes_reference(const graph::Call& call, bool largest);
+/// Of cotangents and indices.
+void run_extremes_gradient(const graph::Call& call);
 
 /// The offsets of the lines of a view along an axis: line number -> offset of its first element.
 class LineOffsets {
