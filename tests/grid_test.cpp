@@ -227,6 +227,24 @@ TEST(GridSample, OutsideIsNotMultipliedByZero) {
     }
 }
 
+/// Halves go through as they are: every pattern of bits, NaN and infinities among them.
+TEST(GridSample, HalvesKeepTheirValues) {
+    for (const DType dtype : {ca::f16, ca::bf16}) {
+        std::vector<double> v(16 * 64);
+        for (std::size_t i = 0; i < v.size(); ++i)
+            v[i] = std::ldexp(std::sin(static_cast<double>(i)), static_cast<int>(i % 31) - 15);
+        v[3] = v[700] = std::numeric_limits<double>::infinity();
+        v[5] = v[1001] = std::numeric_limits<double>::quiet_NaN();
+        const Tensor x = ca::tensor(v, {1, 16, 64}).to(dtype);
+        const Tensor theta = ca::tensor({{{1.F, 0.F}}});
+        const Tensor y = ca::grid_sample(x, ca::affine_grid(theta, {64}), {.mode = GridMode::nearest});
+        const std::vector<double> want = values(x), got = values(y);
+        for (std::size_t i = 0; i < v.size(); ++i) {
+            EXPECT_TRUE(got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i]))) << i << " " << got[i];
+        }
+    }
+}
+
 /// The whole batch and every layout share their bits.
 TEST(GridSample, TheSameBitsForAnyNumberOfThreads) {
     const int before = ca::thread_count();

@@ -90,7 +90,7 @@ private:
     }
 
     /// The cheaper of rows and lines by cycles an element, roughly: lines gather single elements; rows read vectors,
-    /// but look at every tap's offset and are transposed before and after.
+    /// but look at every tap's offset and are transposed before and after; that has no vectors below 4 channels.
     Way way() const {
         const bool forward = std::all_of(x_.strides->begin(), x_.strides->end(), [](auto s) { return s >= 0; });
         const bool in_place = x_.dtype == dtype_of<T> && forward;
@@ -98,10 +98,11 @@ private:
         double taps = 1;
         for (std::int64_t i = 0; i < a_.sizes.rank(); ++i) taps *= static_cast<double>(taps_per_axis(a_.mode));
         const double points = static_cast<double>(runs_.count * runs_.length), wide = static_cast<double>(width_);
-        const double packing = static_cast<double>(elements_);  // an element of one channel
-        const double lines = static_cast<double>(channels_) * (points * (1.2 * taps + 0.3) + (in_place ? 0 : packing));
-        const double rows = wide * (points * (taps / 8 + 0.7) + 1.5 * packing) + 2.5 * taps * points;
-        return {lines < rows, lines >= rows || !in_place};
+        const double elements = static_cast<double>(elements_);
+        const double lines = static_cast<double>(channels_) * (points * (3 * taps + 1) + (in_place ? 0 : elements));
+        const double rows = wide * (points * (taps / 4 + 1) + elements) + 1.5 * taps * points;
+        const bool prefer_lines = channels_ < 4 || lines < rows;
+        return {prefer_lines, !prefer_lines || !in_place};
     }
 
     Dims tap_strides() const {

@@ -83,6 +83,11 @@ void write_line(const T* from, std::int64_t n, void* to, DType dtype, std::int64
     if (step != 1) cpu::scatter(to, step, packed, size_of(dtype), n);
 }
 
+/// The kernels that move whole blocks of halves, where they lie in planes.
+HalfTiles half_tiles_of(const Array& a, std::int64_t count) {
+    return is_half(a.dtype) && a.p == 1 && count % 8 == 0 ? find_half_tiles(a.dtype) : HalfTiles();
+}
+
 /// Channels whose lines go through a buffer together.
 constexpr std::int64_t lines = 8;
 
@@ -94,7 +99,9 @@ void load_tile(const Array& from, std::int64_t n, std::int64_t c, std::int64_t c
     const bool same = from.dtype == dtype_of<T>;
     if (from.c == 1 && channels > 1) {
         std::byte none[1];
-        for (std::int64_t i = 0; i < count; ++i) {
+        const bool dense = from.p == channels && tile_stride == channels;
+        if (dense) read_line(from.at(n, c, p), from.dtype, 1, count * channels, tile, none);
+        for (std::int64_t i = 0; !dense && i < count; ++i) {
             read_line(from.at(n, c, p + i), from.dtype, 1, channels, tile + i * tile_stride, none);
         }
     } else if (same && from.p == 1) {
@@ -103,7 +110,17 @@ void load_tile(const Array& from, std::int64_t n, std::int64_t c, std::int64_t c
     } else {
         alignas(64) T wide[lines * block];
         alignas(64) std::byte packed[block * 8];
-        for (std::int64_t first = 0; first < channels; first += lines) {
+        std::int64_t first = 0;
+        if constexpr (sizeof(T) == 4) {
+            const HalfTiles halves = half_tiles_of(from, count);
+            const std::int64_t whole = channels / 8 * 8;
+            if (halves.load && whole > 0) {
+                halves.load(reinterpret_cast<const std::uint16_t*>(from.at(n, c, p)), from.c, whole, count, tile,
+                            tile_stride);
+                first = whole;
+            }
+        }
+        for (; first < channels; first += lines) {
             const std::int64_t some = std::min(lines, channels - first);
             for (std::int64_t i = 0; i < some; ++i) {
                 read_line(from.at(n, c + first + i, p), from.dtype, from.p, count, wide + i * block, packed);
@@ -121,7 +138,9 @@ void store_tile(const T* tile, std::int64_t tile_stride, const Array& to, std::i
                 std::int64_t channels, std::int64_t p, std::int64_t count) {
     if (to.c == 1 && channels > 1) {
         std::byte none[1];
-        for (std::int64_t i = 0; i < count; ++i) {
+        const bool dense = to.p == channels && tile_stride == channels;
+        if (dense) write_line(tile, count * channels, to.at(n, c, p), to.dtype, 1, none);
+        for (std::int64_t i = 0; !dense && i < count; ++i) {
             write_line(tile + i * tile_stride, channels, to.at(n, c, p + i), to.dtype, 1, none);
         }
         return;
@@ -132,7 +151,16 @@ void store_tile(const T* tile, std::int64_t tile_stride, const Array& to, std::i
     }
     alignas(64) T wide[lines * block];
     alignas(64) std::byte packed[block * 8];
-    for (std::int64_t first = 0; first < channels; first += lines) {
+    std::int64_t first = 0;
+    if constexpr (sizeof(T) == 4) {
+        const HalfTiles halves = half_tiles_of(to, count);
+        const std::int64_t whole = channels / 8 * 8;
+        if (halves.store && whole > 0) {
+            halves.store(tile, tile_stride, whole, count, reinterpret_cast<std::uint16_t*>(to.at(n, c, p)), to.c);
+            first = whole;
+        }
+    }
+    for (; first < channels; first += lines) {
         const std::int64_t some = std::min(lines, channels - first);
         row_kernels<T>().transpose(tile + first, tile_stride, count, some, wide, block);
         for (std::int64_t i = 0; i < some; ++i) {

@@ -46,4 +46,14 @@ template <class T> struct LineKernels {
 };
 template <class T> const LineKernels<T>& line_kernels();
 
+/// Tiles [points, channels] from and to planes [channels, points] of f16 or bf16; both numbers are multiples of 8,
+/// there are at most `block` points. Null where the instruction set has nothing for it.
+struct HalfTiles {
+    void (*load)(const std::uint16_t* from, std::int64_t from_stride, std::int64_t channels, std::int64_t points,
+                 float* to, std::int64_t to_stride) = nullptr;
+    void (*store)(const float* from, std::int64_t from_stride, std::int64_t channels, std::int64_t points,
+                  std::uint16_t* to, std::int64_t to_stride) = nullptr;
+};
+HalfTiles find_half_tiles(DType dtype);
+
 }  // namespace calor::ops::grid
