@@ -147,6 +147,24 @@ void dispatch(const graph::Call& c, bool largest, bool plain) {
     fail_internal("a running extreme of an unknown dtype");
 }
 
+/// One line of the gradient, as below.
+template <class T, class Sum>
+void spread_line(const T* g, std::int64_t g_step, const std::int64_t* indices, T* y, std::int64_t n, bool reverse) {
+    Sum sum = 0;
+    std::int64_t extreme = reverse ? n - 1 : 0;
+    for (std::int64_t k = 0; k < n; ++k) {
+        const std::int64_t i = reverse ? n - 1 - k : k;
+        y[i] = T(0);
+        if (k > 0 && indices[i] == i) {
+            y[extreme] = static_cast<T>(sum);
+            extreme = i;
+            sum = 0;
+        }
+        sum += static_cast<Sum>(g[i * g_step]);
+    }
+    y[extreme] = static_cast<T>(sum);
+}
+
 /// The gradient: what flows into a run of results that share an extreme goes to where it stands. In the order of travel
 /// a run begins at its extreme, whose index is its own position.
 template <class T> void spread_back(const graph::Call& c) {
@@ -164,6 +182,12 @@ template <class T> void spread_back(const graph::Call& c) {
         Sum sum[most_lines];
         for (std::int64_t first = begin * group; first < std::min(end * group, lines); first += group) {
             const std::int64_t count = std::min(group, lines - first);
+            if (group == 1 && indices.stride(a.axis) == 1) {
+                spread_line<T, Sum>(g.as<T>() + g_at(first), g.stride(a.axis),
+                                    indices.as<std::int64_t>() + index_at(first), y.as<T>() + y_at(first), n,
+                                    a.reverse);
+                continue;
+            }
             for (std::int64_t j = 0; j < count; ++j) {
                 from[j] = g.as<T>() + g_at(first + j);
                 places[j] = indices.as<std::int64_t>() + index_at(first + j);
