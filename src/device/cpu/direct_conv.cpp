@@ -129,7 +129,8 @@ public:
         base_.taps = static_cast<std::int64_t>(taps_.size());
         base_.outputs = outputs_;
         base_.relu = p.relu;
-        if (rounded_ != nullptr) base_.round = find_convert(f32, (back ? p.x : p.y).dtype);
+        const DType dtype = (back ? p.x : p.y).dtype;
+        if (rounded_ != nullptr && dtype != bf16) base_.round = find_convert(f32, dtype);
     }
     std::int64_t pixels() const { return base_.pixels; }
     /// Products for one pixel and group, roughly.
@@ -142,7 +143,7 @@ public:
         const std::int64_t out = first * base_.out_image + group * outputs_;
         const Scratch rows(rounded_ != nullptr ? segment * outputs_ * size_of(f32) : 0);
         if (rounded_ != nullptr) {
-            g.rounded = rounded_ + 2 * out;
+            g.rounded = rounded_ + out;
             g.rows = rows.floats();
         } else {
             g.out = out_ + out;
@@ -158,7 +159,7 @@ private:
     }
 
     float* out_;
-    char* rounded_;
+    std::uint16_t* rounded_;
     const std::vector<float>& bias_;
     PixelClasses classes_;
     std::int64_t inner_ = 0, outputs_ = 0, panel_floats_ = 0;

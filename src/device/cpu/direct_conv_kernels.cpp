@@ -97,6 +97,33 @@ HWY_INLINE Six load_six(float* const* out, std::int64_t at, std::int64_t count) 
             load_part(out[3] + at, count), load_part(out[4] + at, count), load_part(out[5] + at, count)};
 }
 
+/// To bf16: nearest, ties to even; NaN stays NaN.
+HWY_INLINE void store_bf16(Vector v, std::uint16_t* to, std::int64_t count) {
+    const hn::RebindToUnsigned<decltype(lanes)> words;
+    const hn::RebindToSigned<decltype(lanes)> signed_words;
+    const hn::Rebind<std::uint16_t, decltype(lanes)> halves;
+    const auto bits = hn::BitCast(words, v);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1U));
+    const auto nearest = hn::Add(hn::Add(bits, hn::Set(words, 0x7fffU)), odd);
+    const auto quiet = hn::Or(bits, hn::Set(words, 0x400000U));
+    const auto is_nan = hn::RebindMask(words, hn::IsNaN(v));
+    const auto top = hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet, nearest));
+    const auto narrow = hn::DemoteTo(halves, hn::BitCast(signed_words, top));
+    if (count >= vector_size) {
+        hn::StoreU(narrow, halves, to);
+    } else if (count > 0) {
+        HWY_ALIGN std::uint16_t part[vector_size];
+        hn::StoreU(narrow, halves, part);
+        std::copy(part, part + count, to);
+    }
+}
+
+HWY_INLINE void store_six_bf16(const Six& s, std::uint16_t* const* out, std::int64_t at, std::int64_t rows,
+                               std::int64_t count) {
+    const auto all = rows_of(s);
+    for (std::int64_t i = 0; i < rows; ++i) store_bf16(all[static_cast<std::size_t>(i)], out[i] + at, count);
+}
+
 HWY_INLINE Six positive(const Six& s) {
     const Vector zero = hn::Zero(lanes);
     return {hn::Max(s.v0, zero), hn::Max(s.v1, zero), hn::Max(s.v2, zero),
@@ -110,10 +137,10 @@ struct Part {
     bool first, last;
 };
 
-/// Six pixels, one panel. Vectors: how many of the panel's two have outputs.
+/// Six pixels, one panel. Vectors: how many of the panel's two have outputs. `halves`: where bf16 results go, or null.
 template <int Vectors>
-HWY_INLINE void gather_tile(const Gather& g, const float* const* in, float* const* out, std::int64_t rows,
-                            std::int64_t panel, const Part& part) {
+HWY_INLINE void gather_tile(const Gather& g, const float* const* in, float* const* out, std::uint16_t* const* halves,
+                            std::int64_t rows, std::int64_t panel, const Part& part) {
     const float *a0 = in[0], *a1 = in[1], *a2 = in[2], *a3 = in[3], *a4 = in[4], *a5 = in[5];
     const std::int64_t at = panel * width, left = g.outputs - at;
     const Vector zero = hn::Zero(lanes);
@@ -145,6 +172,12 @@ HWY_INLINE void gather_tile(const Gather& g, const float* const* in, float* cons
     }
     if constexpr (Vectors == 1) s = sum_of(s, t);
     const bool relu = g.relu && part.last;
+    if (halves != nullptr && part.last) {
+        store_six_bf16(relu ? positive(s) : s, halves, at, rows, left);
+        if constexpr (Vectors == 2)
+            store_six_bf16(relu ? positive(t) : t, halves, at + vector_size, rows, left - vector_size);
+        return;
+    }
     store_six(relu ? positive(s) : s, out, at, rows, left);
     if constexpr (Vectors == 2) store_six(relu ? positive(t) : t, out, at + vector_size, rows, left - vector_size);
 }
@@ -180,7 +213,7 @@ void round_rows(const Gather& g, std::int64_t image, std::int64_t pixel, std::in
                g.out_at[pixel + rows] == g.out_at[pixel] + rows * g.outputs)
             ++rows;
         const void* const from = g.rows + i * g.outputs;
-        g.round(&from, g.rounded + 2 * to, rows * g.outputs, nullptr);
+        g.round(&from, g.rounded + to, rows * g.outputs, nullptr);
         i += rows;
         pixel += rows;
         if (pixel == g.pixels) pixel = 0, ++image;
@@ -190,16 +223,20 @@ void round_rows(const Gather& g, std::int64_t image, std::int64_t pixel, std::in
 void gather_segment(const Gather& g, std::int64_t begin, std::int64_t count, const PixelClass* pixel_class) {
     const float* in[segment];
     float* out[segment];
+    std::uint16_t* halves[segment];
+    const bool bf16 = g.rounded != nullptr && g.round == nullptr;
     std::int64_t image = begin / g.pixels, pixel = begin % g.pixels;
     const std::int64_t padded = (count + 5) / 6 * 6;  // pixels past the end repeat the last one and are not stored
     for (std::int64_t i = 0; i < padded; ++i) {
         if (i < count) {
             in[i] = g.in + image * g.in_image + g.in_at[pixel];
             out[i] = g.rounded ? g.rows + i * g.outputs : g.out + image * g.out_image + g.out_at[pixel];
+            halves[i] = bf16 ? g.rounded + image * g.out_image + g.out_at[pixel] : nullptr;
             if (++pixel == g.pixels) pixel = 0, ++image;
         } else {
             in[i] = in[i - 1];
             out[i] = out[i - 1];
+            halves[i] = halves[i - 1];
         }
     }
     for (std::int64_t panel = 0; panel * width < g.outputs; ++panel) {
@@ -207,15 +244,16 @@ void gather_segment(const Gather& g, std::int64_t begin, std::int64_t count, con
         for_parts(g, pixel_class, [&](const Part& part) {
             for (std::int64_t i = 0; i < count; i += 6) {
                 const std::int64_t rows = std::min<std::int64_t>(6, count - i);
+                std::uint16_t* const* const to = bf16 ? halves + i : nullptr;
                 if (both) {
-                    gather_tile<2>(g, in + i, out + i, rows, panel, part);
+                    gather_tile<2>(g, in + i, out + i, to, rows, panel, part);
                 } else {
-                    gather_tile<1>(g, in + i, out + i, rows, panel, part);
+                    gather_tile<1>(g, in + i, out + i, to, rows, panel, part);
                 }
             }
         });
     }
-    if (g.rounded) round_rows(g, begin / g.pixels, begin % g.pixels, count);
+    if (g.round != nullptr) round_rows(g, begin / g.pixels, begin % g.pixels, count);
 }
 
 void gather(const Gather& g, std::int64_t begin, std::int64_t end) {

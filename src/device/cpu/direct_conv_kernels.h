@@ -35,10 +35,10 @@ struct Gather {
     bool relu;
     const PixelClass* classes;  ///< in order, the last one ends at `pixels`; null: every pixel reads every tap
     std::int64_t run_length;    ///< taps of a run
-    /// Null, or where results go in 16 bits, at the same offsets as in `out`: `round` converts them from `rows`, which
-    /// has room for a segment of them.
-    char* rounded;
-    TileKernel round;
+    /// Null, or where results go in 16 bits, at the same offsets as in `out`: as bf16 out of the registers, as f16 by
+    /// `round`. `rows` has room for a segment of sums.
+    std::uint16_t* rounded;
+    TileKernel round;  ///< null for bf16
     float* rows;
 };
 

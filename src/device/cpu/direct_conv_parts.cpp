@@ -198,7 +198,7 @@ Output::Output(const View& v) : view(v), strides(*v.strides) {
         return;
     }
     if (v.stride(1) == 1 || v.size(1) == 1) {
-        rounded = v.as<char>();
+        rounded = v.as<std::uint16_t>();
         return;
     }
     std::int64_t step = v.size(1);

@@ -86,8 +86,8 @@ struct Output {
     void give_back() const;
     const View& view;
     Dims strides;
-    float* data = nullptr;    ///< of f32
-    char* rounded = nullptr;  ///< of 16-bit floats
+    float* data = nullptr;             ///< of f32
+    std::uint16_t* rounded = nullptr;  ///< of 16-bit floats
     Scratch copy;
 };
 
