@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "ops/conv/conv.h"
+#include "ops/registry.h"
 
 namespace calor::ops::conv {
 namespace {
@@ -235,3 +236,12 @@ Tensor weight_grad(const Tensor& x, const Tensor& gy, Attributes attributes, boo
 }
 
 }  // namespace calor::ops::conv
+
+namespace calor::ops {
+
+Descriptors conv_descriptors() {
+    return {&conv::forward_operation, &conv::input_grad_operation, &conv::transpose_operation,
+            &conv::weight_grad_operation};
+}
+
+}  // namespace calor::ops

@@ -7,6 +7,7 @@
 #include "device/cpu/parallel.h"
 #include "device/cpu/tile_copy.h"
 #include "graph/node.h"
+#include "ops/registry.h"
 #include "ops/support.h"
 
 namespace calor {
@@ -161,5 +162,7 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& axes, Indexing indexing,
     }
     return grids;
 }
+
+ops::Descriptors ops::matrix_descriptors() { return {&tril_operation, &triu_operation, &eye_operation}; }
 
 }  // namespace calor

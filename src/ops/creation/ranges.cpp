@@ -6,6 +6,7 @@
 #include "calor/creation.h"
 #include "device/cpu/convert.h"
 #include "device/cpu/parallel.h"
+#include "ops/registry.h"
 #include "ops/support.h"
 
 namespace calor {
@@ -188,5 +189,7 @@ Tensor logspace(double start, double stop, std::int64_t count, double base, DTyp
     }
     return spaced(logspace_operation, start, stop, count, base, dtype, where);
 }
+
+ops::Descriptors ops::range_descriptors() { return {&arange_operation, &linspace_operation, &logspace_operation}; }
 
 }  // namespace calor

@@ -7,6 +7,7 @@
 #include "calor/reduce.h"
 #include "calor/view.h"
 #include "ops/ctc/problem.h"
+#include "ops/registry.h"
 #include "ops/support.h"
 
 namespace calor {
@@ -41,7 +42,7 @@ const graph::Operation gradient_operation{
     .gradient = gradient_of_gradient,
     .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(backward_list); }};
 
-graph::Operation forward_operation(std::string_view name) {
+constexpr graph::Operation forward_operation(std::string_view name) {
     graph::Operation op;
     op.name = name;
     op.infer = infer_forward;
@@ -49,6 +50,10 @@ graph::Operation forward_operation(std::string_view name) {
     op.implementations = [](DeviceKind) { return std::span<const graph::Implementation>(forward_list); };
     return op;
 }
+
+constinit const graph::Operation loss_operation = forward_operation("ctc_loss");
+constinit const graph::Operation loss_of_log_probabilities_operation =
+    forward_operation("ctc_loss_of_log_probabilities");
 
 /// max(labels, 1) of every sample.
 Tensor label_counts(const Problem& p, DType dtype, const Where& where) {
@@ -94,14 +99,17 @@ Tensor record_gradient(const Attributes& a, const Tensor& x, const Tensor& losse
 }  // namespace ops::ctc
 
 Tensor ctc_loss(const Tensor& logits, const Tensor& targets, const CtcOptions& options, const Where& where) {
-    static const auto op = ops::ctc::forward_operation("ctc_loss");
-    return ops::ctc::record_loss(op, logits, targets, options, true, where);
+    return ops::ctc::record_loss(ops::ctc::loss_operation, logits, targets, options, true, where);
 }
 
 Tensor ctc_loss_of_log_probabilities(const Tensor& log_probabilities, const Tensor& targets, const CtcOptions& options,
                                      const Where& where) {
-    static const auto op = ops::ctc::forward_operation("ctc_loss_of_log_probabilities");
-    return ops::ctc::record_loss(op, log_probabilities, targets, options, false, where);
+    return ops::ctc::record_loss(ops::ctc::loss_of_log_probabilities_operation, log_probabilities, targets, options,
+                                 false, where);
+}
+
+ops::Descriptors ops::ctc_descriptors() {
+    return {&ops::ctc::loss_operation, &ops::ctc::loss_of_log_probabilities_operation, &ops::ctc::gradient_operation};
 }
 
 }  // namespace calor

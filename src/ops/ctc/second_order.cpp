@@ -15,6 +15,7 @@
 #include "calor/view.h"
 #include "device/cpu/parallel.h"
 #include "ops/ctc/problem.h"
+#include "ops/registry.h"
 
 namespace calor::ops::ctc {
 namespace {
@@ -119,12 +120,13 @@ Tensor moved(const Tensor& x, std::int64_t time, std::int64_t state, double fill
 using Weights = std::array<Tensor, 3>;
 
 void band_gradient(const GradContext& c);
+const graph::Operation band_operation{
+    .name = "ctc_band", .infer = infer_same, .gradient = band_gradient, .implementations = [](DeviceKind) {
+        return std::span<const graph::Implementation>(band_list);
+    }};
+
 Tensor band(const Weights& w, const Tensor& b, bool transposed, const Where& where) {
-    static const graph::Operation op{
-        .name = "ctc_band", .infer = infer_same, .gradient = band_gradient, .implementations = [](DeviceKind) {
-            return std::span<const graph::Implementation>(band_list);
-        }};
-    return graph::record(op, BandAttributes{transposed}, {w[0], w[1], w[2], b}, where);
+    return graph::record(band_operation, BandAttributes{transposed}, {w[0], w[1], w[2], b}, where);
 }
 
 /// db = band'(W, u), dW_k[t](s) = db[t](s) h[t-1](s - k); with the transpose the two change places.
@@ -197,12 +199,13 @@ void alpha_gradient(const GradContext& c) {
     c.grads[0] = where(open, back, 0, c.where);
 }
 
+const graph::Operation alpha_operation{
+    .name = "ctc_alpha", .infer = infer_same, .gradient = alpha_gradient, .implementations = [](DeviceKind) {
+        return std::span<const graph::Implementation>(alpha_list);
+    }};
+
 Tensor alpha(const Attributes& a, const Tensor& e, const Where& where) {
-    static const graph::Operation op{
-        .name = "ctc_alpha", .infer = infer_same, .gradient = alpha_gradient, .implementations = [](DeviceKind) {
-            return std::span<const graph::Implementation>(alpha_list);
-        }};
-    return graph::record(op, a, {e}, where);
+    return graph::record(alpha_operation, a, {e}, where);
 }
 
 /// A tensor [N, L] as the last of `frames` frames, zeros before it.
@@ -270,3 +273,9 @@ void gradient_of_gradient(const GradContext& c) {
 }
 
 }  // namespace calor::ops::ctc
+
+namespace calor::ops {
+
+Descriptors ctc_second_order_descriptors() { return {&ctc::band_operation, &ctc::alpha_operation}; }
+
+}  // namespace calor::ops

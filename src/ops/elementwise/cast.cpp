@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "graph/node.h"
+#include "ops/registry.h"
 
 namespace calor {
 namespace {
@@ -86,5 +87,7 @@ Tensor scalar(Scalar value, DType dtype, const Where& where) {
     store_scalar(storage->data, value, dtype);
     return graph::make_value(std::move(storage), {}, {}, dtype, {}, where);
 }
+
+ops::Descriptors ops::cast_descriptors() { return {&cast_operation}; }
 
 }  // namespace calor

@@ -8,6 +8,7 @@
 #include "calor/creation.h"
 #include "graph/node.h"
 #include "ops/elementwise/cpu/tile_kernels.h"
+#include "ops/registry.h"
 
 namespace calor::ops {
 namespace {
@@ -231,6 +232,12 @@ Tensor apply_where(const Tensor& condition, const Operand& a, const Operand& b, 
     const DType dtype = common_dtype(op.name, operands, where);
     const Row& row = row_of(op);
     return graph::record(op, {}, {condition.to(boolean, where), convert(a, dtype, row), convert(b, dtype, row)}, where);
+}
+
+Descriptors elementwise_descriptors() {
+    Descriptors all;
+    for (const Row& row : elementwise_rows()) all.push_back(&elementwise_operation(row.name));
+    return all;
 }
 
 }  // namespace calor::ops

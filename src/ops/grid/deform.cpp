@@ -5,6 +5,7 @@
 
 #include "calor/deform_conv.h"
 #include "ops/grid/grid.h"
+#include "ops/registry.h"
 
 namespace calor::ops::deform {
 namespace {
@@ -220,6 +221,10 @@ Tensor deform_conv(const Tensor& x, const Tensor& offset, const Tensor& weight, 
         fail("conv/bias", name, where, {{"got", o.bias.shape()}, {"channels", weight.shape()[0]}}, describe_three(all));
     }
     return graph::record(forward_operation, std::move(a), all, where);
+}
+
+ops::Descriptors ops::deform_descriptors() {
+    return {&ops::deform::forward_operation, &ops::deform::backward_operation};
 }
 
 }  // namespace calor

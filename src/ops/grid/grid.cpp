@@ -6,6 +6,7 @@
 #include "calor/creation.h"
 #include "calor/elementwise.h"
 #include "calor/view.h"
+#include "ops/registry.h"
 
 namespace calor::ops::grid {
 namespace {
@@ -207,6 +208,10 @@ Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners, c
         grid = add(grid, mul(q, column(rank - 1 - a), where), where);
     }
     return expand(grid, whole, where).to(theta.dtype(), where);
+}
+
+ops::Descriptors ops::grid_descriptors() {
+    return {&ops::grid::sample_operation, &ops::grid::spread_operation, &ops::grid::slope_operation};
 }
 
 }  // namespace calor

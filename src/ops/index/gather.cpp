@@ -5,6 +5,7 @@
 #include "calor/view.h"
 #include "device/cpu/parallel.h"
 #include "ops/index/indices.h"
+#include "ops/registry.h"
 
 namespace calor {
 namespace {
@@ -205,6 +206,10 @@ Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& indices, co
     ops::check_defined("scatter_add", x, "the tensor", where);
     index::check_addable("scatter_add", x, where);
     return write(scatter_add_operation, x, axis, indices, values, where);
+}
+
+ops::Descriptors ops::gather_descriptors() {
+    return {&gather_operation, &scatter_add_operation, &scatter_operation, &scatter_values_operation};
 }
 
 }  // namespace calor

@@ -8,6 +8,7 @@
 #include "device/cpu/parallel.h"
 #include "graph/node.h"
 #include "ops/index/indices.h"
+#include "ops/registry.h"
 
 namespace calor {
 namespace {
@@ -114,5 +115,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, const Operand& value, co
     check_mask("masked_fill", x, mask, where);
     return calor::where(mask, value, x, where);
 }
+
+ops::Descriptors ops::mask_descriptors() { return {&one_hot_operation}; }
 
 }  // namespace calor

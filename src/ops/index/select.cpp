@@ -10,6 +10,7 @@
 #include "device/cpu/tile_copy.h"
 #include "device/cpu/vectorize.h"
 #include "ops/index/indices.h"
+#include "ops/registry.h"
 
 namespace calor {
 namespace {
@@ -351,5 +352,7 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, std::optional<std:
     for (std::int64_t a = 1; a < weight.rank(); ++a) shape.push_back(weight.shape()[a]);
     return reshape(select_with(weight, reshape(at, {at.numel()}, where), attributes, where), shape, where);
 }
+
+ops::Descriptors ops::select_descriptors() { return {&select_operation, &add_operation}; }
 
 }  // namespace calor

@@ -9,6 +9,7 @@
 #include "calor/reduce.h"
 #include "calor/view.h"
 #include "ops/matmul/matmul.h"
+#include "ops/registry.h"
 
 namespace calor::ops::matmul {
 
@@ -222,5 +223,7 @@ Tensor outer(const Tensor& a, const Tensor& b, const Where& where) {
     check_rank("outer", b, "the right operand", 1, 1, "outer() takes two vectors", where);
     return matmul(reshape(a, {a.shape()[0], 1}, where), reshape(b, {1, b.shape()[0]}, where), where);
 }
+
+ops::Descriptors ops::matmul_descriptors() { return {&ops::matmul::matmul_operation, &ops::matmul::linear_operation}; }
 
 }  // namespace calor

@@ -12,6 +12,7 @@
 #include "calor/elementwise.h"
 #include "calor/reduce.h"
 #include "calor/view.h"
+#include "ops/registry.h"
 #include "ops/support.h"
 
 namespace calor::ops {
@@ -237,5 +238,7 @@ Tensor normalize_given(const Tensor& x, const Tensor& mean, const Tensor& varian
     a.given = true;
     return record_forward(normalize_given_operation, {x, mean, variance}, weight, bias, std::move(a), where);
 }
+
+Descriptors norm_descriptors() { return {&normalize_operation, &normalize_grad_operation, &normalize_given_operation}; }
 
 }  // namespace calor::ops

@@ -9,6 +9,7 @@
 #include "calor/random.h"
 #include "calor/resample.h"
 #include "ops/pool/index_planes.h"
+#include "ops/registry.h"
 
 namespace calor::ops::pool {
 namespace {
@@ -211,5 +212,7 @@ Tensor lp_pool(const Tensor& x, const LpPoolOptions& o, const Where& where) {
     const Tensor root = o.p == 2 ? sqrt(inside, where) : pow(inside, 1 / o.p, where);
     return calor::where(none, 0, root, where).to(x.dtype(), where);
 }
+
+ops::Descriptors ops::box_pool_descriptors() { return {&ops::pool::box_operation}; }
 
 }  // namespace calor

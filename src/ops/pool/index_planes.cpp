@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/cpu/parallel.h"
+#include "ops/registry.h"
 #include "ops/widen.h"
 
 namespace calor::ops::pool {
@@ -204,3 +205,13 @@ Tensor set_in_planes(const Tensor& values, const Tensor& indices, const Dims& si
 }
 
 }  // namespace calor::ops::pool
+
+namespace calor::ops {
+
+Descriptors index_plane_descriptors() {
+    using pool::Kind;
+    return {&pool::operation<Kind::add>(), &pool::operation<Kind::set>(), &pool::operation<Kind::gather>(),
+            &pool::operation<Kind::gather_last>()};
+}
+
+}  // namespace calor::ops

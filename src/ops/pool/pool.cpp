@@ -2,6 +2,7 @@
 #include "calor/pool.h"
 
 #include "ops/pool/max_geometry.h"
+#include "ops/registry.h"
 
 namespace calor::ops::pool {
 namespace {
@@ -130,6 +131,11 @@ MaxPoolResult max_pool_with_indices(const Tensor& x, const MaxPoolOptions& optio
     a.taps = true;
     const Tensor values = graph::record(max_operation, a, {x}, where);
     return {values, graph::record(indices_operation, a, {graph::result(values, 1)}, where)};
+}
+
+ops::Descriptors ops::pool_descriptors() {
+    return {&ops::pool::max_operation, &ops::pool::max_grad_operation, &ops::pool::max_take_operation,
+            &ops::pool::indices_operation};
 }
 
 }  // namespace calor

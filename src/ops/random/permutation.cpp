@@ -3,6 +3,7 @@
 
 #include "ops/random/kernels.h"
 #include "ops/random/random.h"
+#include "ops/registry.h"
 
 namespace calor {
 namespace {
@@ -73,5 +74,7 @@ Tensor permutation(std::int64_t n, DType dtype, Generator& generator, const Wher
     if (n > 0) (void)scalar(n - 1, dtype, where);
     return random::record(permutation_operation, {.shape = {n}, .dtype = dtype, .at = {}}, 2, generator, where);
 }
+
+ops::Descriptors ops::permutation_descriptors() { return {&permutation_operation}; }
 
 }  // namespace calor

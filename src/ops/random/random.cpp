@@ -12,6 +12,7 @@
 #include "device/cpu/parallel.h"
 #include "ops/random/kernels.h"
 #include "ops/random/philox.h"
+#include "ops/registry.h"
 
 namespace calor {
 namespace random {
@@ -335,6 +336,11 @@ Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dt
     a.first = low;
     a.span = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
     return random::record(random::randint_operation, std::move(a), 2, generator, where);
+}
+
+ops::Descriptors ops::random_descriptors() {
+    return {&random::uniform_operation,   &random::normal_operation,       &random::truncated_normal_operation,
+            &random::bernoulli_operation, &random::bernoulli_of_operation, &random::randint_operation};
 }
 
 }  // namespace calor

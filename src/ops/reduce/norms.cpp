@@ -4,6 +4,7 @@
 #include "calor/elementwise.h"
 #include "calor/reduce.h"
 #include "ops/reduce/operations.h"
+#include "ops/registry.h"
 #include "ops/support.h"
 
 namespace calor {
@@ -42,5 +43,7 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdims, const Wh
     }
     return general_norm(f.to(compute_type(f.dtype()), where), p, axes, keepdims, where).to(f.dtype(), where);
 }
+
+ops::Descriptors ops::vector_norm_descriptors() { return {&norm_operation}; }
 
 }  // namespace calor

@@ -7,6 +7,7 @@
 #include "calor/view.h"
 #include "ops/reduce/engine.h"
 #include "ops/reduce/operations.h"
+#include "ops/registry.h"
 #include "ops/support.h"
 
 namespace calor {
@@ -87,8 +88,8 @@ namespace {
 
 using ops::Reduction;
 
-graph::Operation reduction(std::string_view name, void (*gradient)(const graph::GradContext&),
-                           std::uint32_t traits = 0) {
+constexpr graph::Operation reduction(std::string_view name, void (*gradient)(const graph::GradContext&),
+                                     std::uint32_t traits = 0) {
     graph::Operation op;
     op.name = name;
     op.traits = graph::reduction | traits;
@@ -97,6 +98,20 @@ graph::Operation reduction(std::string_view name, void (*gradient)(const graph::
     op.implementations = ops::reduction_implementations;
     return op;
 }
+
+constinit const graph::Operation sum_operation = reduction("sum", ops::sum_gradient, graph::linear);
+constinit const graph::Operation mean_operation = reduction("mean", ops::mean_gradient, graph::linear);
+constinit const graph::Operation prod_operation = reduction("prod", ops::prod_gradient);
+constinit const graph::Operation max_operation = reduction("max", ops::extreme_gradient);
+constinit const graph::Operation min_operation = reduction("min", ops::extreme_gradient);
+constinit const graph::Operation argmax_operation = reduction("argmax", nullptr);
+constinit const graph::Operation argmin_operation = reduction("argmin", nullptr);
+constinit const graph::Operation any_operation = reduction("any", nullptr);
+constinit const graph::Operation all_operation = reduction("all", nullptr);
+constinit const graph::Operation count_nonzero_operation = reduction("count_nonzero", nullptr);
+constinit const graph::Operation logsumexp_operation = reduction("logsumexp", ops::logsumexp_gradient);
+constinit const graph::Operation var_operation = reduction("var", ops::var_gradient);
+constinit const graph::Operation std_operation = reduction("std", ops::std_gradient);
 
 Tensor truth(std::string_view operation, const Tensor& x, const Where& where) {
     ops::check_defined(operation, x, "the tensor", where);
@@ -115,75 +130,72 @@ void check_correction(std::string_view operation, double correction, const Where
 }  // namespace
 
 Tensor sum(const Tensor& x, const Axes& axes, bool keepdims, const Where& where) {
-    static const auto op = reduction("sum", ops::sum_gradient, graph::linear);
-    return ops::record_reduction(op, Reduction::sum, x, axes, keepdims, 0, where);
+    return ops::record_reduction(sum_operation, Reduction::sum, x, axes, keepdims, 0, where);
 }
 
 Tensor mean(const Tensor& x, const Axes& axes, bool keepdims, const Where& where) {
-    static const auto op = reduction("mean", ops::mean_gradient, graph::linear);
-    return ops::record_reduction(op, Reduction::mean, ops::to_floating(op.name, x, where), axes, keepdims, 0, where);
+    return ops::record_reduction(mean_operation, Reduction::mean, ops::to_floating(mean_operation.name, x, where), axes,
+                                 keepdims, 0, where);
 }
 
 Tensor prod(const Tensor& x, const Axes& axes, bool keepdims, const Where& where) {
-    static const auto op = reduction("prod", ops::prod_gradient);
-    ops::check_defined(op.name, x, "the tensor", where);
-    return ops::record_reduction(op, Reduction::prod, x.dtype() == boolean ? x.to(i64, where) : x, axes, keepdims, 0,
-                                 where);
+    ops::check_defined(prod_operation.name, x, "the tensor", where);
+    return ops::record_reduction(prod_operation, Reduction::prod, x.dtype() == boolean ? x.to(i64, where) : x, axes,
+                                 keepdims, 0, where);
 }
 
 Tensor max(const Tensor& x, const Axes& axes, bool keepdims, const Where& where) {
-    static const auto op = reduction("max", ops::extreme_gradient);
-    return ops::record_reduction(op, Reduction::max, x, axes, keepdims, 0, where);
+    return ops::record_reduction(max_operation, Reduction::max, x, axes, keepdims, 0, where);
 }
 
 Tensor min(const Tensor& x, const Axes& axes, bool keepdims, const Where& where) {
-    static const auto op = reduction("min", ops::extreme_gradient);
-    return ops::record_reduction(op, Reduction::min, x, axes, keepdims, 0, where);
+    return ops::record_reduction(min_operation, Reduction::min, x, axes, keepdims, 0, where);
 }
 
 Tensor argmax(const Tensor& x, const Axes& axes, bool keepdims, const Where& where) {
-    static const auto op = reduction("argmax", nullptr);
-    return ops::record_reduction(op, Reduction::argmax, x, axes, keepdims, 0, where);
+    return ops::record_reduction(argmax_operation, Reduction::argmax, x, axes, keepdims, 0, where);
 }
 
 Tensor argmin(const Tensor& x, const Axes& axes, bool keepdims, const Where& where) {
-    static const auto op = reduction("argmin", nullptr);
-    return ops::record_reduction(op, Reduction::argmin, x, axes, keepdims, 0, where);
+    return ops::record_reduction(argmin_operation, Reduction::argmin, x, axes, keepdims, 0, where);
 }
 
 Tensor any(const Tensor& x, const Axes& axes, bool keepdims, const Where& where) {
-    static const auto op = reduction("any", nullptr);
-    return ops::record_reduction(op, Reduction::any, truth(op.name, x, where), axes, keepdims, 0, where);
+    return ops::record_reduction(any_operation, Reduction::any, truth(any_operation.name, x, where), axes, keepdims, 0,
+                                 where);
 }
 
 Tensor all(const Tensor& x, const Axes& axes, bool keepdims, const Where& where) {
-    static const auto op = reduction("all", nullptr);
-    return ops::record_reduction(op, Reduction::all, truth(op.name, x, where), axes, keepdims, 0, where);
+    return ops::record_reduction(all_operation, Reduction::all, truth(all_operation.name, x, where), axes, keepdims, 0,
+                                 where);
 }
 
 Tensor count_nonzero(const Tensor& x, const Axes& axes, bool keepdims, const Where& where) {
-    static const auto op = reduction("count_nonzero", nullptr);
-    return ops::record_reduction(op, Reduction::sum, truth(op.name, x, where), axes, keepdims, 0, where);
+    return ops::record_reduction(count_nonzero_operation, Reduction::sum, truth(count_nonzero_operation.name, x, where),
+                                 axes, keepdims, 0, where);
 }
 
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims, const Where& where) {
-    static const auto op = reduction("logsumexp", ops::logsumexp_gradient);
-    return ops::record_reduction(op, Reduction::logsumexp, ops::to_floating(op.name, x, where), axes, keepdims, 0,
-                                 where);
+    return ops::record_reduction(logsumexp_operation, Reduction::logsumexp,
+                                 ops::to_floating(logsumexp_operation.name, x, where), axes, keepdims, 0, where);
 }
 
 Tensor var(const Tensor& x, const Axes& axes, bool keepdims, double correction, const Where& where) {
-    static const auto op = reduction("var", ops::var_gradient);
-    check_correction(op.name, correction, where);
-    return ops::record_reduction(op, Reduction::var, ops::to_floating(op.name, x, where), axes, keepdims, correction,
-                                 where);
+    check_correction(var_operation.name, correction, where);
+    return ops::record_reduction(var_operation, Reduction::var, ops::to_floating(var_operation.name, x, where), axes,
+                                 keepdims, correction, where);
 }
 
 Tensor std(const Tensor& x, const Axes& axes, bool keepdims, double correction, const Where& where) {
-    static const auto op = reduction("std", ops::std_gradient);
-    check_correction(op.name, correction, where);
-    return ops::record_reduction(op, Reduction::std, ops::to_floating(op.name, x, where), axes, keepdims, correction,
-                                 where);
+    check_correction(std_operation.name, correction, where);
+    return ops::record_reduction(std_operation, Reduction::std, ops::to_floating(std_operation.name, x, where), axes,
+                                 keepdims, correction, where);
+}
+
+ops::Descriptors ops::reduce_descriptors() {
+    return {&sum_operation,       &mean_operation,   &prod_operation, &max_operation, &min_operation,
+            &argmax_operation,    &argmin_operation, &any_operation,  &all_operation, &count_nonzero_operation,
+            &logsumexp_operation, &var_operation,    &std_operation};
 }
 
 }  // namespace calor

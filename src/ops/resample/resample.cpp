@@ -1,5 +1,6 @@
 // The descriptor of resample, and the checks that its public functions share.
 #include "ops/resample/resample.h"
+#include "ops/registry.h"
 
 #include <algorithm>
 
@@ -97,3 +98,9 @@ void check_floating(std::string_view name, const Tensor& x, const Where& where) 
 }
 
 }  // namespace calor::ops::resample
+
+namespace calor::ops {
+
+Descriptors resample_descriptors() { return {&resample::operation}; }
+
+}  // namespace calor::ops

@@ -11,6 +11,7 @@
 #include "calor/elementwise.h"
 #include "calor/index.h"
 #include "calor/view.h"
+#include "ops/registry.h"
 #include "ops/scan/scan.h"
 #include "ops/support.h"
 
@@ -24,8 +25,8 @@ using ops::scan::Kind;
 const graph::Implementation implementations[] = {{.name = "lines", .run = ops::scan::run_lines},
                                                  {.name = "reference", .run = ops::scan::run_reference}};
 
-graph::Operation operation(std::string_view name, void (*gradient)(const GradContext&),
-                           std::uint32_t traits = graph::none) {
+constexpr graph::Operation operation(std::string_view name, void (*gradient)(const GradContext&),
+                                     std::uint32_t traits = graph::none) {
     graph::Operation op;
     op.name = name;
     op.traits = traits;
@@ -54,24 +55,25 @@ void product_gradient(const GradContext& c);
 void logarithm_gradient(const GradContext& c);
 void recurrence_gradient(const GradContext& c);
 
+constinit const graph::Operation cumsum_operation = operation("cumsum", sum_gradient, graph::linear);
+constinit const graph::Operation cumprod_operation = operation("cumprod", product_gradient);
+constinit const graph::Operation logcumsumexp_operation = operation("logcumsumexp", logarithm_gradient);
+constinit const graph::Operation linear_recurrence_operation = operation("linear_recurrence", recurrence_gradient);
+
 Tensor record_sum(const Tensor& x, const Attributes& a, const Where& where) {
-    static const auto op = operation("cumsum", sum_gradient, graph::linear);
-    return graph::record(op, a, {x}, where);
+    return graph::record(cumsum_operation, a, {x}, where);
 }
 Tensor record_product(const Tensor& x, const Attributes& a, const Where& where) {
-    static const auto op = operation("cumprod", product_gradient);
-    return graph::record(op, a, {x}, where);
+    return graph::record(cumprod_operation, a, {x}, where);
 }
 Tensor record_logarithm(const Tensor& x, const Attributes& a, const Where& where) {
-    static const auto op = operation("logcumsumexp", logarithm_gradient);
-    return graph::record(op, a, {x}, where);
+    return graph::record(logcumsumexp_operation, a, {x}, where);
 }
 Tensor record_recurrence(const Tensor& a, const Tensor& b, std::int64_t axis, bool reverse, bool lag,
                          const Where& where) {
-    static const auto op = operation("linear_recurrence", recurrence_gradient);
     Attributes attributes{Kind::recurrence, axis, reverse};
     attributes.lag = lag;
-    return graph::record(op, attributes, {a, b}, where);
+    return graph::record(linear_recurrence_operation, attributes, {a, b}, where);
 }
 
 void sum_gradient(const GradContext& c) {
@@ -153,8 +155,8 @@ void extreme_gradient(const GradContext& c) {
     c.grads[0] = graph::record(extreme_gradient_operation, c.attributes, {c.cotangent(), c.outputs[1]}, c.where);
 }
 
-graph::Operation extreme_operation(std::string_view name,
-                                   std::span<const graph::Implementation> (*implementations)(DeviceKind)) {
+constexpr graph::Operation extreme_operation(std::string_view name,
+                                             std::span<const graph::Implementation> (*implementations)(DeviceKind)) {
     graph::Operation op;
     op.name = name;
     op.infer = [](const graph::InferContext& c) {
@@ -164,6 +166,17 @@ graph::Operation extreme_operation(std::string_view name,
     op.implementations = implementations;
     return op;
 }
+
+const graph::Implementation cummax_list[] = {
+    {.name = "lines", .run = [](const graph::Call& c) { ops::scan::run_extremes(c, true); }},
+    {.name = "reference", .run = [](const graph::Call& c) { ops::scan::run_extremes_reference(c, true); }}};
+constinit const graph::Operation cummax_operation =
+    extreme_operation("cummax", [](DeviceKind) { return std::span<const graph::Implementation>(cummax_list); });
+const graph::Implementation cummin_list[] = {
+    {.name = "lines", .run = [](const graph::Call& c) { ops::scan::run_extremes(c, false); }},
+    {.name = "reference", .run = [](const graph::Call& c) { ops::scan::run_extremes_reference(c, false); }}};
+constinit const graph::Operation cummin_operation =
+    extreme_operation("cummin", [](DeviceKind) { return std::span<const graph::Implementation>(cummin_list); });
 
 RunningExtreme record_extreme(const graph::Operation& op, const Tensor& x, std::int64_t axis, bool reverse,
                               const Where& where) {
@@ -198,21 +211,11 @@ Tensor logcumsumexp(const Tensor& x, std::int64_t axis, const ScanOptions& optio
 }
 
 RunningExtreme cummax(const Tensor& x, std::int64_t axis, bool reverse, const Where& where) {
-    static const graph::Implementation list[] = {
-        {.name = "lines", .run = [](const graph::Call& c) { ops::scan::run_extremes(c, true); }},
-        {.name = "reference", .run = [](const graph::Call& c) { ops::scan::run_extremes_reference(c, true); }}};
-    static const auto op =
-        extreme_operation("cummax", [](DeviceKind) { return std::span<const graph::Implementation>(list); });
-    return record_extreme(op, x, axis, reverse, where);
+    return record_extreme(cummax_operation, x, axis, reverse, where);
 }
 
 RunningExtreme cummin(const Tensor& x, std::int64_t axis, bool reverse, const Where& where) {
-    static const graph::Implementation list[] = {
-        {.name = "lines", .run = [](const graph::Call& c) { ops::scan::run_extremes(c, false); }},
-        {.name = "reference", .run = [](const graph::Call& c) { ops::scan::run_extremes_reference(c, false); }}};
-    static const auto op =
-        extreme_operation("cummin", [](DeviceKind) { return std::span<const graph::Implementation>(list); });
-    return record_extreme(op, x, axis, reverse, where);
+    return record_extreme(cummin_operation, x, axis, reverse, where);
 }
 
 Tensor linear_recurrence(const Tensor& a, const Tensor& b, std::int64_t axis, bool reverse, const Where& where) {
@@ -238,6 +241,11 @@ Tensor linear_recurrence(const Tensor& a, const Tensor& b, std::int64_t axis, bo
              operands);
     }
     return record_recurrence(a, b, ops::normalize_axis(name, axis, a.rank(), where), reverse, false, where);
+}
+
+ops::Descriptors ops::scan_descriptors() {
+    return {&cumsum_operation, &cumprod_operation, &logcumsumexp_operation, &linear_recurrence_operation,
+            &cummax_operation, &cummin_operation};
 }
 
 }  // namespace calor

@@ -12,6 +12,7 @@
 #include "device/cpu/convert.h"
 #include "device/cpu/parallel.h"
 #include "device/cpu/tile_copy.h"
+#include "ops/registry.h"
 #include "ops/softmax/cpu/softmax_kernels.h"
 #include "ops/support.h"
 
@@ -249,5 +250,7 @@ Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& classes, std::i
     }
     return graph::record(forward_operation, ClassAxis{at}, {logits, classes.to(i64, where)}, where);
 }
+
+ops::Descriptors ops::cross_entropy_descriptors() { return {&forward_operation, &grad_operation}; }
 
 }  // namespace calor

@@ -6,6 +6,7 @@
 
 #include "calor/elementwise.h"
 #include "calor/reduce.h"
+#include "ops/registry.h"
 #include "ops/softmax/cpu/softmax_kernels.h"
 #include "ops/support.h"
 
@@ -96,8 +97,8 @@ void run_reference(const graph::Call& c) {
 const graph::Implementation implementations[] = {{.name = "lanes", .run = run_fast},
                                                  {.name = "reference", .run = run_reference}};
 
-graph::Operation operation(std::string_view name, void (*gradient)(const GradContext&),
-                           std::uint32_t traits = graph::none) {
+constexpr graph::Operation operation(std::string_view name, void (*gradient)(const GradContext&),
+                                     std::uint32_t traits = graph::none) {
     graph::Operation op;
     op.name = name;
     op.traits = traits;
@@ -131,14 +132,23 @@ void log_softmax_grad_gradient(const GradContext& c) {
     if (c.needs[1]) c.grads[1] = sub(c.cotangent(), sum(weighted, {axis}, true, c.where), c.where);
 }
 
+constinit const graph::Operation softmax_grad_operation = operation("softmax_grad", softmax_grad_gradient);
+constinit const graph::Operation log_softmax_grad_operation = operation("log_softmax_grad", log_softmax_grad_gradient);
+
 Tensor softmax_grad(const Tensor& y, const Tensor& g, std::int64_t axis, const Where& where) {
-    static const auto op = operation("softmax_grad", softmax_grad_gradient);
-    return graph::record(op, SoftmaxAttributes{SoftmaxKernel::softmax_grad, axis}, {y, g}, where);
+    return graph::record(softmax_grad_operation, SoftmaxAttributes{SoftmaxKernel::softmax_grad, axis}, {y, g}, where);
 }
 Tensor log_softmax_grad(const Tensor& y, const Tensor& g, std::int64_t axis, const Where& where) {
-    static const auto op = operation("log_softmax_grad", log_softmax_grad_gradient);
-    return graph::record(op, SoftmaxAttributes{SoftmaxKernel::log_softmax_grad, axis}, {y, g}, where);
+    return graph::record(log_softmax_grad_operation, SoftmaxAttributes{SoftmaxKernel::log_softmax_grad, axis}, {y, g},
+                         where);
 }
+
+constinit const graph::Operation softmax_operation = operation("softmax", [](const GradContext& c) {
+    c.grads[0] = softmax_grad(c.outputs[0], c.cotangent(), c.attrs<SoftmaxAttributes>().axis, c.where);
+});
+constinit const graph::Operation log_softmax_operation = operation("log_softmax", [](const GradContext& c) {
+    c.grads[0] = log_softmax_grad(c.outputs[0], c.cotangent(), c.attrs<SoftmaxAttributes>().axis, c.where);
+});
 
 Tensor record_softmax(const graph::Operation& op, SoftmaxKernel kind, const Tensor& x, std::int64_t axis,
                       const Where& where) {
@@ -150,17 +160,15 @@ Tensor record_softmax(const graph::Operation& op, SoftmaxKernel kind, const Tens
 }  // namespace
 
 Tensor softmax(const Tensor& x, std::int64_t axis, const Where& where) {
-    static const auto op = operation("softmax", [](const GradContext& c) {
-        c.grads[0] = softmax_grad(c.outputs[0], c.cotangent(), c.attrs<SoftmaxAttributes>().axis, c.where);
-    });
-    return record_softmax(op, SoftmaxKernel::softmax, x, axis, where);
+    return record_softmax(softmax_operation, SoftmaxKernel::softmax, x, axis, where);
 }
 
 Tensor log_softmax(const Tensor& x, std::int64_t axis, const Where& where) {
-    static const auto op = operation("log_softmax", [](const GradContext& c) {
-        c.grads[0] = log_softmax_grad(c.outputs[0], c.cotangent(), c.attrs<SoftmaxAttributes>().axis, c.where);
-    });
-    return record_softmax(op, SoftmaxKernel::log_softmax, x, axis, where);
+    return record_softmax(log_softmax_operation, SoftmaxKernel::log_softmax, x, axis, where);
+}
+
+ops::Descriptors ops::softmax_descriptors() {
+    return {&softmax_operation, &softmax_grad_operation, &log_softmax_operation, &log_softmax_grad_operation};
 }
 
 }  // namespace calor

@@ -4,6 +4,7 @@
 #include "calor/creation.h"
 #include "calor/index.h"
 #include "calor/view.h"
+#include "ops/registry.h"
 #include "ops/sort/sort.h"
 
 namespace calor {
@@ -28,7 +29,7 @@ void gradient(const graph::GradContext& c) {
 const graph::Implementation list[] = {{.name = "keys", .run = ops::sort_keys},
                                       {.name = "reference", .run = ops::sort_reference}};
 
-graph::Operation operation(std::string_view name) {
+constexpr graph::Operation operation(std::string_view name) {
     graph::Operation op;
     op.name = name;
     op.traits = graph::indexing;
@@ -43,10 +44,7 @@ SortResult record(const graph::Operation& op, const Tensor& x, const SortAttribu
     return {values, graph::result(values, 1)};
 }
 
-const graph::Operation& first_of_order() {
-    static const auto op = operation("topk");
-    return op;
-}
+constinit const graph::Operation sort_operation = operation("sort"), topk_operation = operation("topk");
 
 /// Throws unless `k` lies in [least, size of the axis].
 void check_k(std::string_view operation, std::int64_t k, std::int64_t least, std::int64_t size, const Where& where) {
@@ -62,10 +60,9 @@ void check_k(std::string_view operation, std::int64_t k, std::int64_t least, std
 
 SortResult sort(const Tensor& x, std::int64_t axis, bool descending, const Where& where) {
     ops::check_defined("sort", x, "the tensor", where);
-    static const auto op = operation("sort");
     const std::int64_t at = ops::normalize_axis("sort", axis, std::max<std::int64_t>(x.rank(), 1), where);
     if (x.rank() == 0) return {x, zeros({}, i64, where)};
-    return record(op, x, {at, x.shape()[at], descending}, where);
+    return record(sort_operation, x, {at, x.shape()[at], descending}, where);
 }
 
 Tensor argsort(const Tensor& x, std::int64_t axis, bool descending, const Where& where) {
@@ -76,15 +73,17 @@ SortResult topk(const Tensor& x, std::int64_t k, std::int64_t axis, bool largest
     ops::check_defined("topk", x, "the tensor", where);
     const std::int64_t at = ops::normalize_axis("topk", axis, x.rank(), where);
     check_k("topk", k, 0, x.shape()[at], where);
-    return record(first_of_order(), x, {at, k, largest}, where);
+    return record(topk_operation, x, {at, k, largest}, where);
 }
 
 SortResult kthvalue(const Tensor& x, std::int64_t k, std::int64_t axis, const Where& where) {
     ops::check_defined("kthvalue", x, "the tensor", where);
     const std::int64_t at = ops::normalize_axis("kthvalue", axis, x.rank(), where);
     check_k("kthvalue", k, 1, x.shape()[at], where);
-    const SortResult smallest = record(first_of_order(), x, {at, k, false}, where);
+    const SortResult smallest = record(topk_operation, x, {at, k, false}, where);
     return {select(smallest.values, at, k - 1, where), select(smallest.indices, at, k - 1, where)};
 }
+
+ops::Descriptors ops::sort_descriptors() { return {&sort_operation, &topk_operation}; }
 
 }  // namespace calor

@@ -3,6 +3,7 @@
 #include "calor/unfold.h"
 
 #include "calor/view.h"
+#include "ops/registry.h"
 #include "ops/unfold/unfold.h"
 
 namespace calor::ops::unfold {
@@ -191,5 +192,7 @@ Tensor fold(const Tensor& columns, const Dims& sizes, const UnfoldOptions& optio
     for (std::int64_t i = 0; i < rank; ++i) order.push_back(2 + i);
     return graph::record(fold_operation, std::move(a), {permute(reshape(columns, split, where), order, where)}, where);
 }
+
+ops::Descriptors ops::unfold_descriptors() { return {&ops::unfold::windows_operation, &ops::unfold::fold_operation}; }
 
 }  // namespace calor

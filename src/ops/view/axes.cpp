@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "calor/view.h"
+#include "ops/registry.h"
 #include "ops/support.h"
 
 namespace calor {
@@ -160,5 +161,7 @@ Tensor unsqueeze(const Tensor& x, std::int64_t axis, const Where& where) {
     shape.insert(ops::normalize_axis("unsqueeze", axis, x.rank() + 1, where), 1);
     return reshape(x, shape, where);
 }
+
+ops::Descriptors ops::axes_descriptors() { return {&expand_operation, &permute_operation}; }
 
 }  // namespace calor

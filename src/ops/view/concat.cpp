@@ -1,5 +1,6 @@
 // concat and split, each other's gradients; stack, chunk, tile, repeat and roll are made of them and of views.
 #include "calor/view.h"
+#include "ops/registry.h"
 #include "ops/support.h"
 
 namespace calor {
@@ -255,5 +256,7 @@ Tensor roll(const Tensor& x, const Dims& shifts, const Axes& axes, const Where& 
     }
     return rolled;
 }
+
+ops::Descriptors ops::concat_descriptors() { return {&concat_operation, &split_operation}; }
 
 }  // namespace calor

@@ -2,6 +2,7 @@
 #include "calor/view.h"
 #include "device/cpu/parallel.h"
 #include "device/cpu/tile_copy.h"
+#include "ops/registry.h"
 #include "ops/support.h"
 
 namespace calor {
@@ -110,5 +111,7 @@ Tensor diag_embed(const Tensor& x, std::int64_t offset, const Where& where) {
     shape.push_back(size);
     return embed(x, {offset, shape.rank() - 2, shape.rank() - 1, shape}, where);
 }
+
+ops::Descriptors ops::diagonal_descriptors() { return {&diagonal_operation, &embed_operation}; }
 
 }  // namespace calor

@@ -5,6 +5,7 @@
 
 #include "calor/creation.h"
 #include "graph/node.h"
+#include "ops/registry.h"
 #include "ops/view/border.h"
 #include "ops/view/place.h"
 
@@ -147,5 +148,7 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& paddings, Scalar value, 
 Tensor pad(const Tensor& x, const std::vector<Padding>& paddings, PadMode mode, const Where& where) {
     return pad(x, paddings, PadOptions{.mode = mode}, where);
 }
+
+ops::Descriptors ops::border_descriptors() { return {&border_operation, &border_grad_operation}; }
 
 }  // namespace calor

@@ -7,6 +7,7 @@
 
 #include "device/cpu/parallel.h"
 #include "device/cpu/tile_copy.h"
+#include "ops/registry.h"
 
 namespace calor {
 namespace {
@@ -223,5 +224,7 @@ Tensor ops::place_ranges(const Tensor& x, const Ranges& ranges, const Where& whe
 Tensor ops::place_in_constant(const Tensor& x, const Ranges& ranges, std::uint64_t bits, const Where& where) {
     return graph::record(pad_operation, PlaceAttributes{ranges, bits}, {x}, where);
 }
+
+ops::Descriptors ops::place_descriptors() { return {&slice_grad_operation, &pad_operation}; }
 
 }  // namespace calor

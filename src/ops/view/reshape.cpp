@@ -2,6 +2,7 @@
 // copies.
 #include "calor/view.h"
 #include "graph/node.h"
+#include "ops/registry.h"
 #include "ops/support.h"
 
 namespace calor {
@@ -171,5 +172,7 @@ Tensor contiguous(const Tensor& x, const Where& where) {
     if (x.evaluated() && is_contiguous(x.shape(), graph::value_of(x).layout.strides)) return x;
     return graph::record(contiguous_operation, {}, {x}, where);
 }
+
+ops::Descriptors ops::reshape_descriptors() { return {&reshape_operation, &contiguous_operation}; }
 
 }  // namespace calor

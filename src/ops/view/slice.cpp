@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "calor/view.h"
+#include "ops/registry.h"
 #include "ops/view/place.h"
 
 namespace calor {
@@ -139,5 +140,7 @@ Tensor flip(const Tensor& x, const Axes& axes, const Where& where) {
     }
     return ops::take_ranges(x, ranges, where);
 }
+
+ops::Descriptors ops::slice_descriptors() { return {&slice_operation}; }
 
 }  // namespace calor

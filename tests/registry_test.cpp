@@ -1,0 +1,116 @@
+// The table of all operations: nothing is left out of it, every list of implementations ends in a reference, and what
+// has no gradient is known by name. docs/operations.md is made from it (CALOR_WRITE_DOCS=1 writes it).
+#include "ops/registry.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+
+namespace ca = calor;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string read(const fs::path& path) {
+    std::ifstream in(path);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(Registry, NamesAreUnique) {
+    std::set<std::string_view> names;
+    for (const auto* op : ca::ops::all_descriptors()) EXPECT_TRUE(names.insert(op->name).second) << op->name;
+    EXPECT_GT(names.size(), 150U);
+}
+
+TEST(Registry, ListsOfImplementationsEndInTheReference) {
+    for (const auto* op : ca::ops::all_descriptors()) {
+        EXPECT_NE(op->infer, nullptr) << op->name;
+        if (op->row || (op->traits & ca::graph::view)) continue;  // the engine's own loops; aliases
+        ASSERT_NE(op->implementations, nullptr) << op->name;
+        const auto list = op->implementations(ca::DeviceKind::cpu);
+        ASSERT_FALSE(list.empty()) << op->name;
+        EXPECT_EQ(list.back().name, "reference") << op->name;
+        EXPECT_EQ(list.back().why_not, nullptr) << op->name << ": the reference refuses nothing";
+        for (const auto& implementation : list) EXPECT_NE(implementation.run, nullptr) << op->name;
+    }
+}
+
+TEST(Registry, WhatHasNoGradientIsKnown) {
+    // Constant in their inputs, or without real inputs: numbers from nowhere, places, truth values.
+    const std::set<std::string_view> without{
+        "all",          "any",           "arange",       "argmax",   "argmin",           "bernoulli",
+        "bernoulli_of", "count_nonzero", "eye",          "linspace", "logspace",         "normal",
+        "one_hot",      "permutation",   "pool_indices", "randint",  "truncated_normal", "uniform"};
+    for (const auto* op : ca::ops::all_descriptors()) {
+        if (op->row) continue;  // elementwise rows say it in docs/elementwise.md
+        EXPECT_EQ(op->gradient == nullptr, without.contains(op->name)) << op->name;
+    }
+}
+
+/// Every descriptor that a file defines is in its list.
+TEST(Registry, NothingIsLeftOut) {
+    const std::regex defined(R"(const graph::Operation (\w+)\s*(?:\{|=))");
+    int found = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(CALOR_SOURCE_DIR "/src/ops")) {
+        if (entry.path().extension() != ".cpp") continue;
+        const std::string text = read(entry.path());
+        const std::size_t list = text.find("_descriptors() {");
+        for (auto it = std::sregex_iterator(text.begin(), text.end(), defined); it != std::sregex_iterator(); ++it) {
+            const std::string name = (*it)[1];
+            if (name == "op") continue;  // made by a template whose instances are listed
+            ++found;
+            ASSERT_NE(list, std::string::npos) << entry.path() << " lists no descriptors";
+            EXPECT_TRUE(std::regex_search(text.substr(list), std::regex("[&:]" + name + "\\b")))
+                << name << " in " << entry.path();
+        }
+    }
+    EXPECT_GT(found, 60);
+}
+
+std::string traits_of(const ca::graph::Operation& op) {
+    std::string text;
+    for (const auto& [bit, name] : {std::pair{ca::graph::view, "view"},
+                                    {ca::graph::linear, "linear"},
+                                    {ca::graph::reduction, "reduction"},
+                                    {ca::graph::contraction, "contraction"},
+                                    {ca::graph::random, "random"},
+                                    {ca::graph::indexing, "indexing"}}) {
+        if (op.traits & bit) text += std::string(text.empty() ? "" : ", ") + name;
+    }
+    return text;
+}
+
+std::string page() {
+    std::string text =
+        "# Operations\n\nMade from the descriptors by `CALOR_WRITE_DOCS=1 registry_test`. What is recorded in a graph; "
+        "public functions\nthat are made of these have no line. Elementwise operations are in "
+        "[elementwise.md](elementwise.md). Implementations are\ntried in this order; the reference takes any rank, "
+        "dtype and strides.\n\n| operation | kind | gradient | implementations on the CPU |\n|---|---|---|---|\n";
+    auto all = ca::ops::all_descriptors();
+    std::ranges::sort(all, {}, [](const auto* op) { return op->name; });
+    for (const auto* op : all) {
+        if (op->row) continue;
+        std::string list = op->implementations ? "" : "none needed";
+        if (op->implementations) {
+            for (const auto& i : op->implementations(ca::DeviceKind::cpu))
+                list += fmt::format("{}{}", list.empty() ? "" : ", ", i.name);
+        }
+        text +=
+            fmt::format("| `{}` | {} | {} | {} |\n", op->name, traits_of(*op), op->gradient ? "any order" : "", list);
+    }
+    return text;
+}
+
+TEST(Registry, Page) {
+    const std::string path = CALOR_SOURCE_DIR "/docs/operations.md", text = page();
+    if (std::getenv("CALOR_WRITE_DOCS")) std::ofstream(path) << text;
+    EXPECT_EQ(read(path), text) << "docs/operations.md is out of date: CALOR_WRITE_DOCS=1 writes it";
+}
+
+}  // namespace
