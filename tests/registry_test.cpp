@@ -28,15 +28,17 @@ TEST(Registry, NamesAreUnique) {
     EXPECT_GT(names.size(), 150U);
 }
 
-TEST(Registry, ListsOfImplementationsEndInTheReference) {
+TEST(Registry, ListsOfImplementationsEndInOneThatRefusesNothing) {
     for (const auto* op : ca::ops::all_descriptors()) {
         EXPECT_NE(op->infer, nullptr) << op->name;
         if (op->row || (op->traits & ca::graph::view)) continue;  // the engine's own loops; aliases
         ASSERT_NE(op->implementations, nullptr) << op->name;
         const auto list = op->implementations(ca::DeviceKind::cpu);
         ASSERT_FALSE(list.empty()) << op->name;
-        EXPECT_EQ(list.back().name, "reference") << op->name;
-        EXPECT_EQ(list.back().why_not, nullptr) << op->name << ": the reference refuses nothing";
+        if (list.size() > 1) {
+            EXPECT_EQ(list.back().name, "reference") << op->name;
+        }
+        EXPECT_EQ(list.back().why_not, nullptr) << op->name << ": the last one refuses nothing";
         for (const auto& implementation : list) EXPECT_NE(implementation.run, nullptr) << op->name;
     }
 }

@@ -229,7 +229,7 @@ const graph::Operation truncated_normal_operation{
 const graph::Operation bernoulli_operation{
     .name = "bernoulli", .traits = graph::random, .infer = infer, .implementations = only<run_bernoulli>};
 const graph::Operation bernoulli_of_operation{
-    .name = "bernoulli", .traits = graph::random, .infer = infer, .implementations = only<run_bernoulli_of>};
+    .name = "bernoulli_of", .traits = graph::random, .infer = infer, .implementations = only<run_bernoulli_of>};
 const graph::Operation randint_operation{
     .name = "randint", .traits = graph::random, .infer = infer, .implementations = only<run_randint>};
 
