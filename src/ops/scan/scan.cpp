@@ -244,8 +244,8 @@ Tensor linear_recurrence(const Tensor& a, const Tensor& b, std::int64_t axis, bo
 }
 
 ops::Descriptors ops::scan_descriptors() {
-    return {&cumsum_operation, &cumprod_operation, &logcumsumexp_operation, &linear_recurrence_operation,
-            &cummax_operation, &cummin_operation};
+    return {&cumsum_operation, &cumprod_operation, &logcumsumexp_operation,    &linear_recurrence_operation,
+            &cummax_operation, &cummin_operation,  &extreme_gradient_operation};
 }
 
 }  // namespace calor
