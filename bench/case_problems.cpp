@@ -19,7 +19,7 @@ ca::Dims dims(const json& list) {
 
 /// A number or a list of numbers, an axis each.
 ca::PerAxis per_axis(const json& c, const char* key, std::int64_t otherwise) {
-    if (!c.contains(key)) return {otherwise};
+    if (!c.contains(key)) return ca::PerAxis(otherwise);
     return c[key].is_number() ? ca::PerAxis(c[key].get<std::int64_t>()) : ca::PerAxis(dims(c[key]));
 }
 
@@ -29,19 +29,8 @@ ca::DType dtype(const json& c) {
     return names.at(c.at("dtype"));
 }
 
-/// Evaluated normal values that collect gradients; channels-last in memory if the case says so.
-ca::Tensor leaf(const ca::Shape& shape, const json& c) {
-    ca::Tensor values = ca::normal(shape, 0, 1, dtype(c));
-    if (c.value("layout", "") == "channels_last") {
-        ca::Axes there{0}, back(shape.rank(), 0);
-        for (std::int64_t a = 2; a < shape.rank(); ++a) there.push_back(a);
-        there.push_back(1);
-        for (std::int64_t a = 0; a < shape.rank(); ++a) back[there[a]] = a;
-        values = ca::permute(ca::contiguous(ca::permute(values, there)), back);
-    }
-    values.eval();
-    return values.requires_grad();
-}
+/// Evaluated normal values that collect gradients.
+ca::Tensor leaf(const ca::Shape& shape, const json& c) { return values_of_case(shape, c).requires_grad(); }
 
 double product(const ca::Dims& sizes, std::int64_t first) {
     double all = 1;
@@ -256,6 +245,18 @@ const std::map<std::string, Problem (*)(const json&)>& table() {
 }
 
 }  // namespace
+
+ca::Tensor values_of_case(const ca::Shape& shape, const json& c) {
+    ca::Tensor values = ca::normal(shape, 0, 1, dtype(c));
+    if (c.value("layout", "") == "channels_last") {
+        ca::Axes there{0}, back(shape.rank(), 0);
+        for (std::int64_t a = 2; a < shape.rank(); ++a) there.push_back(a);
+        there.push_back(1);
+        for (std::int64_t a = 0; a < shape.rank(); ++a) back[there[a]] = a;
+        values = ca::permute(ca::contiguous(ca::permute(values, there)), back);
+    }
+    return values.eval();
+}
 
 Problem problem(const json& description) {
     const auto row = table().find(description.at("op"));

@@ -23,6 +23,8 @@ struct Problem {
     double flops = 0;  ///< of the forward call; a multiply-add counts as two
 };
 
+/// Evaluated normal values of the case's dtype, in memory as the case's "layout" says.
+calor::Tensor values_of_case(const calor::Shape& shape, const nlohmann::json& description);
 /// Throws std::runtime_error for an operation that no row of the table knows.
 Problem problem(const nlohmann::json& description);
 

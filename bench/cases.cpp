@@ -94,7 +94,7 @@ void run(const json& c, const std::function<void(json)>& say) {
     }
     for (const bench::Pass& pass : problem.passes) {
         try {
-            const ca::Tensor cotangent = ca::normal(y.shape(), 0, 1, y.dtype()).eval();
+            const ca::Tensor cotangent = bench::values_of_case(y.shape(), c).to(y.dtype()).eval();
             const double ms =
                 median_ms([&] { ca::eval(ca::gradients({y}, pass.inputs, {cotangent}, {.retain_graph = true})); });
             const double times = pass.name == "bwd" ? static_cast<double>(pass.inputs.size()) : 1;
