@@ -14,8 +14,8 @@
 namespace calor::testing {
 
 /// Values of CALOR_DISABLE that leave one implementation after another.
-inline const char* const conv_choices[] = {"", "planar", "planar,direct", "planar,onednn", "planar,direct,onednn",
-                                           "planar,direct,onednn,implicit_gemm"};
+inline const char* const conv_choices[] = {
+    "", "planar", "planar,direct", "planar,onednn", "planar,direct,onednn", "planar,direct,onednn,implicit_gemm"};
 
 struct Problem {
     Shape x, w, y;

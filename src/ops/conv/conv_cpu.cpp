@@ -192,8 +192,7 @@ void run_planar(Role role, const graph::Call& call) {
         const bool lanes = lanes_why_not(p) == nullptr;
         if (p.role == Role::forward)
             (lanes ? cpu::lanes::forward : cpu::planar::forward)(x, w, bias.get(), y, p.settings);
-        if (p.role == Role::input_grad)
-            (lanes ? cpu::lanes::input_grad : cpu::planar::input_grad)(y, w, x, p.settings);
+        if (p.role == Role::input_grad) (lanes ? cpu::lanes::input_grad : cpu::planar::input_grad)(y, w, x, p.settings);
         if (p.role == Role::weight_grad)
             (lanes ? cpu::lanes::weight_grad : cpu::planar::weight_grad)(x, y, w, bias.get(), p.settings);
     });
