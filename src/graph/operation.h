@@ -1,5 +1,5 @@
 // Operation: the descriptor of one operation: shape rule, gradient rule, traits, implementations. Each lives in its
-// family's folder under ops/; ops/registry.cpp lists them all.
+// family's folder under ops/; ops/registry.h lists them all.
 #pragma once
 
 #include <memory>
