@@ -297,6 +297,8 @@ void run_weight_grad(const Problem& p) {
         for (std::int64_t job = begin; job < end; ++job) {
             const std::int64_t channel = job % cut.blocks * cut.channels, part = job / cut.blocks;
             const std::int64_t channels = std::min(cut.channels, p.x.size(1) - channel);
+            // Whole vectors of f32 are used where they lie.
+            const bool in_place = p.y.dtype == f32 && channels % planar::margin == 0;
             planar::CorrelateLanes c{};
             c.grad = grad;
             c.grad_pixel = cut.channels;
@@ -311,8 +313,13 @@ void run_weight_grad(const Problem& p) {
                 c.pixels = n == 1 ? here : columns;
                 for_rows(pass.sizes, n == 1 ? 1 : here, [&](const Dims& index) {
                     std::int64_t at = place_of(pass, p.y, index, image, row) + channel * p.y.stride(1), from = 0;
-                    for (std::int64_t i = 0; i < c.pixels; ++i, at += p.y.stride(last + 2))
-                        widen_row(p.y, at, grad + i * cut.channels, channels);
+                    if (in_place) {
+                        c.grad = p.y.as<const float>() + at;
+                        c.grad_pixel = p.y.stride(last + 2);
+                    } else {
+                        for (std::int64_t i = 0; i < c.pixels; ++i, at += p.y.stride(last + 2))
+                            widen_row(p.y, at, grad + i * cut.channels, channels);
+                    }
                     for (std::int64_t i = 0; i < last; ++i) from += index[i] * plan.planes.pitch[i];
                     c.in = in + from * cut.pixel;
                     c.in_pixel = cut.pixel;
