@@ -180,4 +180,58 @@ struct Reference {
     }
 };
 
+/// How the arrays of a problem lie.
+struct Settings {
+    DType dtype;
+    Order x, w, y;
+};
+
+/// A convolution's arrays, filled, places for its results, and the sums of every role by plain loops.
+struct Problem {
+    Dims shape;  ///< of y
+    Array x, w, bias, gy;
+    Array y, gx, gw, gb;
+    Reference sums, x_sums, w_sums, bias_sums;
+
+    Problem(const Case& c, const Settings& p)
+        : shape(output_shape(c)),
+          x(c.x, strides_of(c.x, p.x), p.dtype),
+          w(c.w, strides_of(c.w, p.w), p.dtype),
+          bias({c.w[0]}, {1}, p.dtype),
+          gy(shape, strides_of(shape, p.y), p.dtype),
+          y(gy),
+          gx(x),
+          gw(w),
+          gb(bias),
+          sums(count_of(shape)),
+          x_sums(count_of(c.x)),
+          w_sums(count_of(c.w)),
+          bias_sums(c.w[0]) {
+        x.fill(1), w.fill(2), bias.fill(3), gy.fill(4);
+        const std::vector<double> xs = x.values(), ws = w.values(), bs = bias.values(), ys = gy.values();
+        const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
+        const std::int64_t places = count_of(shape) / (shape[0] * shape[1]);
+        for (std::int64_t i = 0; i < count_of(shape); ++i) {
+            const std::int64_t channel = i / places % shape[1];
+            sums.add(i, bs[at(channel)]);
+            bias_sums.add(channel, ys[at(i)]);
+        }
+        for_products(c.x, c.w, shape, c.s, [&](auto i, auto j, auto k) {
+            sums.add(k, xs[at(i)] * ws[at(j)]);
+            x_sums.add(i, ys[at(k)] * ws[at(j)]);
+            w_sums.add(j, ys[at(k)] * xs[at(i)]);
+        });
+    }
+    /// y against the sums, and against their positive parts.
+    void expect_y() { expect_near(y, sums.values, sums.magnitude); }
+    void expect_relu_of_y() {
+        std::vector<double> positive = sums.values;
+        for (double& v : positive) v = std::max(v, 0.0);
+        expect_near(y, positive, sums.magnitude);
+    }
+    void expect_gx() { expect_near(gx, x_sums.values, x_sums.magnitude); }
+    void expect_gw() { expect_near(gw, w_sums.values, w_sums.magnitude); }
+    void expect_gb() { expect_near(gb, bias_sums.values, bias_sums.magnitude); }
+};
+
 }  // namespace calor::cpu

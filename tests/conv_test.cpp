@@ -389,8 +389,8 @@ TEST(ConvErrors, Options) {
     every_entry("value/count", {.dilation = {1, 2}});
     every_entry("conv/groups", {.groups = 0});
     every_entry("conv/groups", {.groups = -2});
-    every_entry("shape/overflow", {.padding = std::numeric_limits<std::int64_t>::max()});
-    every_entry("shape/overflow", {.dilation = std::numeric_limits<std::int64_t>::max()});
+    every_entry("value/option", {.padding = std::numeric_limits<std::int64_t>::max()});
+    every_entry("value/option", {.dilation = std::numeric_limits<std::int64_t>::max()});
     EXPECT_NE(message_of([&] { ca::conv(x, w, {.dilation = -1}); }).find("dilation is -1"), std::string::npos);
     EXPECT_NE(message_of([&] { ca::conv(x, w, {.padding = -1}); }).find("padding is -1"), std::string::npos);
     expect_error("conv/groups", [] { ca::conv(ca::ones({1, 4, 8}), ca::ones({3, 2, 3}), {.groups = 2}); });

@@ -9,8 +9,6 @@
 namespace calor::cpu::direct {
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 const std::vector<Case>& more_cases() {
     static const std::vector<Case> all = [] {
         std::vector<Case> list = cases();
@@ -36,49 +34,24 @@ const std::vector<Case>& more_cases() {
     return all;
 }
 
-struct Settings {
-    DType dtype;
-    Order x, w, y;
-};
-
 class Direct : public testing::TestWithParam<Settings> {};
 
 TEST_P(Direct, EveryRoleEqualsPlainLoops) {
-    const Settings p = GetParam();
     for (std::size_t index = 0; index < more_cases().size(); ++index) {
         const Case& c = more_cases()[index];
         SCOPED_TRACE(testing::Message() << "case " << index);
-        const Dims out = output_shape(c);
-        Array x(c.x, strides_of(c.x, p.x), p.dtype), w(c.w, strides_of(c.w, p.w), p.dtype);
-        Array y(out, strides_of(out, p.y), p.dtype), bias({c.w[0]}, {1}, p.dtype);
-        const View bias_view = bias.view();
-        x.fill(1), w.fill(2), bias.fill(3);
-        const std::vector<double> xs = x.values(), ws = w.values(), bs = bias.values();
-        const std::int64_t places = count_of(out) / (out[0] * out[1]);
-        Reference forward_sums(count_of(out));
-        for (std::int64_t i = 0; i < count_of(out); ++i) forward_sums.add(i, bs[at(i / places % out[1])]);
-        for_products(c.x, c.w, out, c.s, [&](auto i, auto j, auto k) { forward_sums.add(k, xs[at(i)] * ws[at(j)]); });
-        ASSERT_EQ(why_not(ConvRole::forward, x.view(), w.view(), &bias_view, y.view(), c.s), nullptr);
-        forward(x.view(), w.view(), &bias_view, y.view(), c.s);
-        expect_near(y, forward_sums.values, forward_sums.magnitude);
-        forward(x.view(), w.view(), &bias_view, y.view(), c.s, true);
-        for (double& v : forward_sums.values) v = std::max(v, 0.0);
-        expect_near(y, forward_sums.values, forward_sums.magnitude);
-
-        y.fill(4);
-        const std::vector<double> ys = y.values();
-        Reference gx(count_of(c.x)), gw(count_of(c.w)), gb(c.w[0]);
-        for_products(c.x, c.w, out, c.s, [&](auto i, auto j, auto k) {
-            gx.add(i, ys[at(k)] * ws[at(j)]);
-            gw.add(j, ys[at(k)] * xs[at(i)]);
-        });
-        for (std::int64_t i = 0; i < count_of(out); ++i) gb.add(i / places % out[1], ys[at(i)]);
-        input_grad(y.view(), w.view(), x.view(), c.s);
-        expect_near(x, gx.values, gx.magnitude);
-        x.fill(1);
-        weight_grad(x.view(), y.view(), w.view(), &bias_view, c.s);
-        expect_near(w, gw.values, gw.magnitude);
-        expect_near(bias, gb.values, gb.magnitude);
+        Problem p(c, GetParam());
+        const View bias = p.bias.view(), gb = p.gb.view();
+        ASSERT_EQ(why_not(ConvRole::forward, p.x.view(), p.w.view(), &bias, p.y.view(), c.s), nullptr);
+        forward(p.x.view(), p.w.view(), &bias, p.y.view(), c.s);
+        p.expect_y();
+        forward(p.x.view(), p.w.view(), &bias, p.y.view(), c.s, true);
+        p.expect_relu_of_y();
+        input_grad(p.gy.view(), p.w.view(), p.gx.view(), c.s);
+        p.expect_gx();
+        weight_grad(p.x.view(), p.gy.view(), p.gw.view(), &gb, c.s);
+        p.expect_gw();
+        p.expect_gb();
         if (HasFatalFailure()) return;
     }
 }

@@ -5,14 +5,15 @@
 
 #include "calor/calor.h"
 #include "gradient_check.h"
+#include "layer_check.h"
 
 namespace calor {
 namespace {
 
 using testing::expect_error;
+using testing::largest;
 namespace init = nn::init;
 
-double largest(const Tensor& t) { return max(abs(t)).to(f64).item<double>(); }
 double deviation(const Tensor& t) { return calor::std(t.to(f64)).item<double>(); }
 
 TEST(Init, Fans) {

@@ -6,24 +6,16 @@
 
 #include "calor/calor.h"
 #include "gradient_check.h"
+#include "layer_check.h"
 
 namespace calor {
 namespace {
 
+using testing::expect_equal;
 using testing::expect_error;
+using testing::largest;
 using testing::random_tensor;
-
-std::vector<std::string> names(const nn::State& state) {
-    std::vector<std::string> list;
-    for (const nn::NamedCell& n : state) list.push_back(n.name);
-    return list;
-}
-template <class Net> std::vector<std::string> state_names(const Net& net) { return names(nn::state(net)); }
-double largest(const Tensor& t) { return max(abs(t)).to(f64).item<double>(); }
-void expect_equal(const Tensor& a, const Tensor& b, double tolerance = 0) {
-    ASSERT_EQ(a.shape(), b.shape());
-    EXPECT_LE(a.numel() == 0 ? 0 : largest(a.to(f64) - b.to(f64)), tolerance);
-}
+using testing::state_names;
 
 TEST(BatchNorm, NormalisesAndFollows) {
     nn::BatchNorm layer{{.channels = 3}};

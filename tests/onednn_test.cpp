@@ -15,66 +15,35 @@
 namespace calor::cpu::onednn {
 namespace {
 
-struct Settings {
-    DType dtype;
-    Order x, w, y;
-};
-
 class Convolution : public testing::TestWithParam<Settings> {};
 
 TEST_P(Convolution, EveryRoleEqualsPlainLoops) {
-    const Settings p = GetParam();
     std::size_t ran = 0;
     for (std::size_t index = 0; index < cases().size(); ++index) {
         const Case& c = cases()[index];
         SCOPED_TRACE(testing::Message() << "case " << index);
-        const Dims out = output_shape(c);
-        Array x(c.x, strides_of(c.x, p.x), p.dtype), w(c.w, strides_of(c.w, p.w), p.dtype);
-        Array y(out, strides_of(out, p.y), p.dtype), bias({c.w[0]}, {1}, p.dtype);
-        const View bias_view = bias.view();
+        Problem p(c, GetParam());
+        const View bias = p.bias.view(), gb = p.gb.view();
         const auto wanted = [&](ConvRole role) {
-            const char* reason = conv_why_not(role, x.view(), w.view(), &bias_view, y.view(), c.s);
+            const char* reason = conv_why_not(role, p.x.view(), p.w.view(), &bias, p.y.view(), c.s);
             EXPECT_EQ(reason, nullptr) << reason;
             ran += reason == nullptr;
             return reason == nullptr;
         };
-        x.fill(1), w.fill(2), bias.fill(3);
-        const std::vector<double> xs = x.values(), ws = w.values(), bs = bias.values();
-        const std::int64_t places = count_of(out) / (out[0] * out[1]);
         if (wanted(ConvRole::forward)) {
-            Reference r(count_of(out));
-            for (std::int64_t i = 0; i < count_of(out); ++i)
-                r.add(i, bs[static_cast<std::size_t>(i / places % out[1])]);
-            for_products(c.x, c.w, out, c.s, [&](auto i, auto j, auto k) {
-                r.add(k, xs[static_cast<std::size_t>(i)] * ws[static_cast<std::size_t>(j)]);
-            });
-            conv_forward(x.view(), w.view(), &bias_view, y.view(), c.s);
-            expect_near(y, r.values, r.magnitude);
-            conv_forward(x.view(), w.view(), &bias_view, y.view(), c.s, true);
-            for (double& v : r.values) v = std::max(v, 0.0);
-            expect_near(y, r.values, r.magnitude);
+            conv_forward(p.x.view(), p.w.view(), &bias, p.y.view(), c.s);
+            p.expect_y();
+            conv_forward(p.x.view(), p.w.view(), &bias, p.y.view(), c.s, true);
+            p.expect_relu_of_y();
         }
-        y.fill(4);
-        const std::vector<double> ys = y.values();
         if (wanted(ConvRole::input_grad)) {
-            Reference r(count_of(c.x));
-            for_products(c.x, c.w, out, c.s, [&](auto i, auto j, auto k) {
-                r.add(i, ys[static_cast<std::size_t>(k)] * ws[static_cast<std::size_t>(j)]);
-            });
-            conv_input_grad(y.view(), w.view(), x.view(), c.s);
-            expect_near(x, r.values, r.magnitude);
+            conv_input_grad(p.gy.view(), p.w.view(), p.gx.view(), c.s);
+            p.expect_gx();
         }
-        x.fill(1);
         if (wanted(ConvRole::weight_grad)) {
-            Reference r(count_of(c.w)), rb(c.w[0]);
-            for_products(c.x, c.w, out, c.s, [&](auto i, auto j, auto k) {
-                r.add(j, ys[static_cast<std::size_t>(k)] * xs[static_cast<std::size_t>(i)]);
-            });
-            for (std::int64_t i = 0; i < count_of(out); ++i)
-                rb.add(i / places % out[1], ys[static_cast<std::size_t>(i)]);
-            conv_weight_grad(x.view(), y.view(), w.view(), &bias_view, c.s);
-            expect_near(w, r.values, r.magnitude);
-            expect_near(bias, rb.values, rb.magnitude);
+            conv_weight_grad(p.x.view(), p.gy.view(), p.gw.view(), &gb, c.s);
+            p.expect_gw();
+            p.expect_gb();
         }
         if (HasFatalFailure()) return;
     }

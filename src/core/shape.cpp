@@ -44,18 +44,18 @@ std::int64_t checked_bytes(const Shape& shape, DType dtype, const Where& where) 
 Strides contiguous_strides(const Shape& shape) {
     Strides strides;
     strides.resize(shape.rank());
-    std::int64_t next = 1;
+    std::uint64_t next = 1;  // without elements the product may be anything
     for (std::int64_t i = shape.rank() - 1; i >= 0; --i) {
-        strides[i] = next;
-        next *= std::max<std::int64_t>(shape[i], 1);
+        strides[i] = static_cast<std::int64_t>(next);
+        next *= static_cast<std::uint64_t>(std::max<std::int64_t>(shape[i], 1));
     }
     return strides;
 }
 
 bool is_contiguous(const Shape& shape, const Strides& strides) {
+    if (std::ranges::find(shape, 0) != shape.end()) return true;
     std::int64_t next = 1;
     for (std::int64_t i = shape.rank() - 1; i >= 0; --i) {
-        if (shape[i] == 0) return true;
         if (shape[i] != 1 && strides[i] != next) return false;
         next *= shape[i];
     }

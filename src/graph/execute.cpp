@@ -117,8 +117,10 @@ void run_elementwise(std::span<Node* const> members) {
     device.run(fused.program, inputs, outputs);
     // Members that were not stored stay pending with their inputs: asked for later, they are computed then.
     std::vector<Tensor> keep;  // finish() drops inputs, and with them unstored members
-    for (Node* node : members) {
-        for (const Tensor& t : node->inputs) keep.push_back(t);
+    if (members.size() > 1) {
+        for (Node* node : members) {
+            for (const Tensor& t : node->inputs) keep.push_back(t);
+        }
     }
     for (Node* node : fused.stored) finish(*node);
 }

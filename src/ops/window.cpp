@@ -16,6 +16,21 @@ void check_option(std::string_view operation, std::string_view option, std::int6
           {"help", "one number for all spatial axes, or a list with one an axis"}});
 }
 
+namespace {
+
+/// Throws ValueError [value/option] beyond farthest_reach.
+void check_reach(std::string_view operation, std::string_view option, std::int64_t value, std::int64_t most,
+                 const Where& where) {
+    if (value <= most) return;
+    fail("value/option", operation, where,
+         {{"option", option},
+          {"got", value},
+          {"expected", fmt::format("at most {}", most)},
+          {"help", "windows and padding reach less than 2^31 elements far"}});
+}
+
+}  // namespace
+
 std::int64_t window_extent(const Window& window, std::int64_t axis, const Where& where) {
     return checked_add(checked_multiply(window.dilation[axis], window.kernel[axis] - 1, where), 1, where);
 }
@@ -67,6 +82,11 @@ Window resolve_window(std::string_view operation, const Dims& kernel, const Wind
         check_option(operation, "dilation", w.dilation[a], 1, where);
         check_option(operation, "padding", w.pad_low[a], 0, where);
         check_option(operation, "padding", w.pad_high[a], 0, where);
+        check_reach(operation, "padding", std::max(w.pad_low[a], w.pad_high[a]), farthest_reach, where);
+        check_reach(operation, "kernel", w.kernel[a], farthest_reach, where);
+        if (w.kernel[a] > 1) {
+            check_reach(operation, "dilation", w.dilation[a], (farthest_reach - 1) / (w.kernel[a] - 1), where);
+        }
         const std::int64_t extent = window_extent(w, a, where);
         if (!options.padding.is_same() || sizes[a] == 0) continue;
         const std::int64_t steps = (sizes[a] - 1) / w.stride[a];  // ceil(size / stride) - 1
@@ -76,6 +96,13 @@ Window resolve_window(std::string_view operation, const Dims& kernel, const Wind
         w.pad_high[a] = total - total / 2;
     }
     return w;
+}
+
+void cut_strides(Window& window, const Dims& sizes) {
+    for (std::int64_t a = 0; a < window.rank(); ++a) {
+        const std::int64_t reach = window.pad_low[a] + window.pad_high[a] + window.dilation[a] * (window.kernel[a] - 1);
+        if (window.stride[a] - reach - 2 > sizes[a]) window.stride[a] = sizes[a] + reach + 2;
+    }
 }
 
 }  // namespace calor::ops

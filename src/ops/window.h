@@ -13,16 +13,23 @@ struct Window {
     friend bool operator==(const Window&, const Window&) = default;
 };
 
+/// Padding and a window's extent are at most this, so that sums and products of them with strides in memory stay far
+/// from overflow.
+inline constexpr std::int64_t farthest_reach = (std::int64_t{1} << 31) - 1;
+
 struct WindowOptions {
     const PerAxis& stride;
     const PerAxis& dilation;
     const WindowPadding& padding;
 };
 
-/// One number an axis, checked: kernel, stride and dilation at least 1, padding at least 0. `sizes` are those of the
+/// One number an axis, checked: kernel, stride and dilation at least 1, padding at least 0; extents and padding at most
+/// farthest_reach. `sizes` are those of the
 /// padded data (for `same`). Throws ValueError [value/count], [value/option], [shape/overflow].
 Window resolve_window(std::string_view operation, const Dims& kernel, const WindowOptions& options, const Dims& sizes,
                       const Where& where);
+/// Strides that lead past all data of these sizes become ones that do so too, but do not overflow.
+void cut_strides(Window& window, const Dims& sizes);
 /// dilation (kernel - 1) + 1 along an axis. Throws ValueError [shape/overflow].
 std::int64_t window_extent(const Window& window, std::int64_t axis, const Where& where);
 /// Positions along an axis of `size`; less than 1 when the window is larger than the padded data.

@@ -50,7 +50,9 @@ void check_ranks(std::string_view operation, const Tensor& x, const Tensor& w, c
 
 Attributes resolve(std::string_view operation, const Dims& kernel, const Dims& sizes, const ConvOptions& o,
                    const Where& where) {
-    return {resolve_window(operation, kernel, {o.stride, o.dilation, o.padding}, sizes, where), o.groups, sizes, false};
+    Window window = resolve_window(operation, kernel, {o.stride, o.dilation, o.padding}, sizes, where);
+    cut_strides(window, sizes);
+    return {std::move(window), o.groups, sizes, false};
 }
 
 /// Padding with entries of the input: the input is padded first, and the convolution then has no padding.
@@ -152,6 +154,7 @@ Attributes resolve_transpose(const Dims& in, const Dims& kernel, const ConvTrans
         // A convolution of the result has the input's size: a whole stride more at the end is cut off again.
         w.pad_high[a] -= more / w.stride[a] * w.stride[a];
     }
+    cut_strides(out.window, out.sizes);
     return out;
 }
 

@@ -1,6 +1,8 @@
 // The public activation functions: their options are checked here.
 #include "calor/activations.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "calor/elementwise.h"
@@ -66,7 +68,10 @@ Tensor softplus(const Tensor& x, double beta, double threshold, const Where& whe
     return apply(operation_of<"softplus">(), x, where, {{beta, threshold}});
 }
 Tensor hardtanh(const Tensor& x, double low, double high, const Where& where) {
-    check(low <= high, "hardtanh", "low", low, "at most high", "the result lies between low and high", where);
+    if (!(low <= high)) {
+        check(false, "hardtanh", "low", low, fmt::format("at most high, {}", high).c_str(),
+              "the result lies between low and high", where);
+    }
     return apply(operation_of<"hardtanh">(), x, where, {{low, high}});
 }
 Tensor softshrink(const Tensor& x, double lambda, const Where& where) {

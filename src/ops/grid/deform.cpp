@@ -197,6 +197,7 @@ Tensor deform_conv(const Tensor& x, const Tensor& offset, const Tensor& weight, 
     a.sizes = Dims(std::span(x.shape().data() + 2, x.shape().size() - 2));
     const Dims kernel(std::span(weight.shape().data() + 2, weight.shape().size() - 2));
     a.window = ops::resolve_window(name, kernel, {o.stride, o.dilation, o.padding}, a.sizes, where);
+    ops::cut_strides(a.window, a.sizes);
     check_dtypes(a, all, where);
     check_groups("conv/groups", a.groups, weight.shape()[0], "output", all, where);
     check_groups("deform/groups", a.offset_groups, x.shape()[1], "input", all, where);

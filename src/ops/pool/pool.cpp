@@ -89,6 +89,7 @@ Attributes resolve(std::string_view operation, const Tensor& x, const MaxPoolOpt
     const Dims kernel = per_axis(operation, "kernel", o.kernel, a.sizes.rank(), 0, where);
     const PerAxis stride = o.stride.given() ? o.stride : PerAxis(kernel);
     a.window = resolve_window(operation, kernel, {stride, o.dilation, o.padding}, a.sizes, where);
+    cut_strides(a.window, a.sizes);
     for (std::int64_t i = 0; i < kernel.rank(); ++i) {
         a.positions.push_back(pool_positions(operation, a.window, i, a.sizes[i], o.ceil_mode, x, where));
     }

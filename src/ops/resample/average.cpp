@@ -16,7 +16,8 @@ Tensor avg_pool(const Tensor& x, const AvgPoolOptions& o, const Where& where) {
     const Dims sizes(std::span(x.shape().data() + 2, x.shape().size() - 2));
     const Dims kernel = ops::per_axis(name, "kernel", o.kernel, sizes.rank(), 0, where);
     const PerAxis stride = o.stride.given() ? o.stride : PerAxis(kernel);
-    const ops::Window w = ops::resolve_window(name, kernel, {stride, o.dilation, o.padding}, sizes, where);
+    ops::Window w = ops::resolve_window(name, kernel, {stride, o.dilation, o.padding}, sizes, where);
+    ops::cut_strides(w, sizes);
     ops::check_option(name, "divisor", o.divisor, 0, where);
     check_floating(name, x, where);
     Dims positions;

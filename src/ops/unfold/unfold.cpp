@@ -76,6 +76,7 @@ Attributes resolve(std::string_view operation, const Shape& sizes, const Axes& a
     for (const std::int64_t axis : axes) along.push_back(sizes[axis]);
     const Dims kernel = per_axis(operation, "kernel", o.kernel, axes.rank(), 0, where);
     a.window = resolve_window(operation, kernel, {o.stride, o.dilation, o.padding}, along, where);
+    cut_strides(a.window, along);
     for (std::int64_t i = 0; i < axes.rank(); ++i) {
         a.positions.push_back(window_positions(a.window, i, along[i], where));
         if (a.positions[i] > 0) continue;
