@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "graph/fuse.h"
@@ -131,6 +132,13 @@ void run_guarded(const Implementation& implementation, const Call& call) {
         implementation.run(call);
     } catch (const Error&) {
         throw;
+    } catch (const std::bad_alloc&) {  // memory of the host that an implementation works with
+        const MemoryStatistics now = call.backend.statistics();
+        fail("memory/exhausted", call.operation, call.where,
+             {{"device", "the host"},
+              {"bytes", "enough working"},
+              {"in_use", now.in_use},
+              {"limit", now.limit ? std::to_string(now.limit) + " bytes" : std::string("none")}});
     } catch (const std::exception& e) {
         fail("kernel/failed", call.operation, call.where,
              {{"implementation", implementation.name}, {"what", e.what()}});

@@ -7,6 +7,8 @@
 namespace calor::nn {
 namespace {
 
+constexpr std::int64_t most_axes = 64;
+
 /// What both layers have in common.
 struct Geometry {
     Dims kernel;
@@ -28,6 +30,13 @@ Geometry check_geometry(std::string_view layer, std::int64_t in, std::int64_t ou
               {"help", "channels are split in equal groups"}});
     }
     check_at_least(layer, "axes", axes, 0, where);
+    if (axes > most_axes) {
+        fail("value/option", layer, where,
+             {{"option", "axes"},
+              {"got", axes},
+              {"expected", "at most " + std::to_string(most_axes)},
+              {"help", "it is the number of spatial axes, not a size"}});
+    }
     if (axes == 0) axes = kernel.scalar() ? 0 : kernel.values().rank();
     if (axes == 0) {
         fail("value/count", layer, where,

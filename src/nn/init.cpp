@@ -95,7 +95,8 @@ Tensor orthogonal(const Shape& shape, const OrthogonalOptions& o, const Where& w
     if (elements == 0) return zeros(shape, o.dtype, where);
     const std::int64_t rows = shape[0], columns = elements / rows;
     const std::int64_t count = std::min(rows, columns), length = std::max(rows, columns);
-    std::vector<double> basis = normal({count, length}, 0, 1, f64, default_generator(), where).to_vector<double>(where);
+    const Tensor drawn = normal({count, length}, 0, 1, f64, default_generator(), where).eval(where);
+    std::vector<double> basis = drawn.to_vector<double>(where);
     orthonormalise(basis, count, length);
     std::vector<double> values(basis.size());
     for (std::int64_t r = 0; r < rows; ++r) {

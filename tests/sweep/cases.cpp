@@ -77,7 +77,8 @@ private:
     void reshaped(std::size_t t, const std::string& label, const Shape& shape) {
         Case& c = add(numbered("t", t) + " " + label);
         c.tensors[t].shape = shape;
-        c.shown = {to_string(shape), std::to_string(shape.rank()), "rank " + std::to_string(shape.rank() + 1)};
+        c.shown = {to_string(shape), std::to_string(shape.rank()), "rank " + std::to_string(shape.rank() + 1),
+                   std::to_string(shape.rank() - 2)};
         for (const std::int64_t size : shape) c.shown.push_back(std::to_string(size));
     }
     void ranks(std::size_t t) {

@@ -55,7 +55,7 @@ Table class_losses() {
          classes({})},
         {"nn::cross_entropy",
          "single",
-         {{"NC"}, {"N", u8, 4}, weight},
+         {{"NC"}, {"N", i64, 4}, weight},
          {},
          {},
          {},
@@ -65,7 +65,7 @@ Table class_losses() {
          }},
         {"nn::nll",
          "",
-         {{"NCH"}, {"NH", i32, 4}, weight},
+         {{"NCH"}, {"NH", i64, 4}, weight},
          {-100},
          {},
          {},
@@ -129,7 +129,7 @@ Table losses() {
                     {},
                     {},
                     [](A a) -> R { return {nn::bce(a.tensors[0], a.tensors[1], {.weight = a.tensors[2]})}; },
-                    compared_and({{"t2 axis 0 longer", "shape/mismatch"}, {"t2 rank + 1", "shape/mismatch"}})});
+                    compared_and({{"t2 axis 0 longer", "shape/broadcast"}})});
     rows.push_back({"nn::bce_with_logits",
                     "",
                     {{"NCH"}, {"NCH"}, factor, {"H", f32, 0, true}},
@@ -140,7 +140,7 @@ Table losses() {
                         return {nn::bce_with_logits(a.tensors[0], a.tensors[1],
                                                     {.weight = a.tensors[2], .pos_weight = a.tensors[3]})};
                     },
-                    compared_and({{"t2 axis 0 longer", "shape/mismatch"}, {"t3 axis 0 longer", "shape/mismatch"}})});
+                    compared_and({{"t2 axis 0 longer", "shape/broadcast"}, {"t3 axis 0 longer", "shape/broadcast"}})});
     for (const bool log_target : {false, true}) {
         rows.push_back(
             {"nn::kl_div",
@@ -486,6 +486,13 @@ Table layer_rows() {
     Table rows = plain_layers();
     for (Row& row : layers()) rows.push_back(std::move(row));
     for (Row& row : initialisers()) rows.push_back(std::move(row));
+    // Errors of these are about what follows from their options, or name a default.
+    for (Row& row : rows) {
+        for (const char* name : {"nn::Conv", "nn::ConvTranspose", "nn::Flatten", "nn::LayerNorm",
+                                 "nn::init::xavier_normal", "nn::init::xavier_uniform"}) {
+            if (row.name == name) row.shows = false;
+        }
+    }
     return rows;
 }
 

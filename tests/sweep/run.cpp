@@ -152,6 +152,7 @@ void check_error(const Row& row, const Case& c, const Error& error) {
     const std::string text = error.what();
     EXPECT_NE(find_error(error.code()), nullptr) << text;
     EXPECT_FALSE(error.operation().empty()) << text;
+    EXPECT_GT(error.hint().size(), 1U) << text;
     EXPECT_NE(std::string(error.where().file_name()).find("sweep"), std::string::npos) << "not the caller's file\n"
                                                                                        << text;
     EXPECT_NE(error.code(), "internal/state") << text;

@@ -275,7 +275,7 @@ Table parts() {
          {},
          {},
          [](A a) -> R { return {a.integers[0] == 0 ? zeros({1}) : concat({}, 0)}; },
-         {{"i0", "value/count"}},
+         {{"i0 = -", "value/count"}, {"i0 = m", "value/count"}},
          {},
          false},
         {"stack",

@@ -49,6 +49,9 @@ const char* planar_why_not(Role role, const graph::Call& call);
 void run_planar(Role role, const graph::Call& call);
 const char* onednn_why_not(Role role, const graph::Call& call);
 void run_onednn(Role role, const graph::Call& call);
+/// Whether no product goes into the results (which are then written): positions may be absurdly many where the batch
+/// is empty.
+bool without_products(Role role, const graph::Call& call);
 void run_gemm(Role role, const graph::Call& call);
 void run_reference(Role role, const graph::Call& call);
 

@@ -144,6 +144,7 @@ template <class P> void run_bytes(Role role, const graph::Call& call, DType q) {
 }  // namespace
 
 void run_reference(Role role, const graph::Call& call) {
+    if (without_products(role, call)) return;
     const Operands o = operands(role, call);
     const DType p = (role == Role::input_grad ? o.y : o.x).dtype, q = (role == Role::weight_grad ? o.y : o.w).dtype;
     if (p == i8) return run_bytes<std::int8_t>(role, call, q);

@@ -115,7 +115,10 @@ Tensor floating_range(const Scalar& start, const Scalar& stop, const Scalar& ste
         if (!is_floating(dtype)) (void)scalar(*s, dtype, where);  // a broken number in an integer range
         if (std::isfinite(s->floating())) continue;
         fail("value/option", "arange", where,
-             {{"option", "an end or the step"}, {"got", s->floating()}, {"expected", "a finite number"}, {"help", ""}});
+             {{"option", "an end or the step"},
+              {"got", s->floating()},
+              {"expected", "a finite number"},
+              {"help", "a range has finitely many elements"}});
     }
     const double count = std::ceil((stop.floating() - start.floating()) / step.floating());
     if (!(count < 0x1p62)) fail_long(where);
@@ -136,7 +139,7 @@ Tensor spaced(const graph::Operation& operation, double start, double stop, std:
     for (const double end : {start, stop}) {
         if (std::isfinite(end)) continue;
         fail("value/option", operation.name, where,
-             {{"option", "an end"}, {"got", end}, {"expected", "a finite number"}, {"help", ""}});
+             {{"option", "an end"}, {"got", end}, {"expected", "a finite number"}, {"help", "both ends are elements"}});
     }
     RangeAttributes a;
     a.count = count;

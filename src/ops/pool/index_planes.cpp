@@ -115,7 +115,13 @@ private:
 
 template <class S, Kind kind> void run_planes(const Call& c) {
     const View& y = c.outputs[0];
-    if (y.count() == 0) return;
+    if (y.count() == 0) {
+        if (kind == Kind::set && c.inputs[1].count() > 0) {  // no index is inside
+            const DensePlanes indices(c, c.inputs[1], i64);
+            check_indices(c, indices.plane<std::int64_t>(0, 0), c.inputs[1].count(), 0);
+        }
+        return;
+    }
     constexpr bool scatters = kind == Kind::add || kind == Kind::set;
     const std::int64_t planes = y.size(0) * y.size(1), positions = c.inputs[1].count() / planes;
     const std::int64_t spatial = (scatters ? y.count() : c.inputs[0].count()) / planes;

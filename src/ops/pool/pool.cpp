@@ -81,6 +81,22 @@ void max_take_gradient(const GradContext& c) {
     c.grads[0] = graph::record(max_grad_operation, c.attributes, {c.cotangent(), c.inputs[1]}, c.where);
 }
 
+/// Taps of windows larger than the data that lie in the padding at every position are left out: work and tables follow
+/// the data, not the kernel.
+void cut_kernels(Attributes& a) {
+    Window& w = a.window;
+    for (std::int64_t i = 0; i < w.rank(); ++i) {
+        if (w.kernel[i] <= a.sizes[i]) continue;
+        if (a.sizes[i] == 0) w.kernel[i] = 1;
+        if (w.kernel[i] == 1) continue;
+        const std::int64_t before = std::max<std::int64_t>(0, w.pad_low[i] - (a.positions[i] - 1) * w.stride[i]);
+        const std::int64_t first = before / w.dilation[i];
+        const std::int64_t last = (a.sizes[i] - 1 + w.pad_low[i]) / w.dilation[i];
+        w.kernel[i] = std::min(w.kernel[i] - 1, last) - first + 1;
+        w.pad_low[i] -= first * w.dilation[i];
+    }
+}
+
 Attributes resolve(std::string_view operation, const Tensor& x, const MaxPoolOptions& o, const Where& where) {
     check_defined(operation, x, "the input", where);
     if (x.rank() < 3) fail("pool/rank", operation, where, {{"got", x.rank()}}, describe(x));
@@ -93,8 +109,9 @@ Attributes resolve(std::string_view operation, const Tensor& x, const MaxPoolOpt
     for (std::int64_t i = 0; i < kernel.rank(); ++i) {
         a.positions.push_back(pool_positions(operation, a.window, i, a.sizes[i], o.ceil_mode, x, where));
     }
+    cut_kernels(a);
     std::int64_t taps = 1;
-    for (const std::int64_t k : kernel) taps = checked_multiply(taps, k, where);
+    for (const std::int64_t k : a.window.kernel) taps = checked_multiply(taps, k, where);
     if (taps >= INT32_MAX) {
         fail("value/option", operation, where,
              {{"option", "kernel"},

@@ -261,7 +261,8 @@ using random::RandomAttributes;
 Tensor uniform(const Shape& shape, double low, double high, DType dtype, Generator& generator, const Where& where) {
     random::check_floating("uniform", dtype, where);
     const double most = random::largest(dtype);
-    random::check(std::abs(low) <= most, "uniform", "low", {"got", low}, "a finite number of the dtype", "", where);
+    random::check(std::abs(low) <= most, "uniform", "low", {"got", low}, "a finite number of the dtype",
+                  "the range is [low, high)", where);
     random::check(std::abs(high) <= most && high >= low, "uniform", "high", {"got", high},
                   "a finite number of the dtype that is not below low", "the range is [low, high)", where);
     random::check(high - low <= most, "uniform", "high - low", {"got", high - low}, "a number that the dtype holds",
@@ -273,7 +274,8 @@ Tensor uniform(const Shape& shape, double low, double high, DType dtype, Generat
 Tensor normal(const Shape& shape, double mean, double std, DType dtype, Generator& generator, const Where& where) {
     random::check_floating("normal", dtype, where);
     const double most = random::largest(dtype);
-    random::check(std::abs(mean) <= most, "normal", "mean", {"got", mean}, "a finite number of the dtype", "", where);
+    random::check(std::abs(mean) <= most, "normal", "mean", {"got", mean}, "a finite number of the dtype",
+                  "it is the middle of the distribution", where);
     random::check(std >= 0 && std <= most, "normal", "std", {"got", std}, "a finite number of 0 or more",
                   "it is the standard deviation, not the variance", where);
     RandomAttributes a{.shape = shape, .dtype = dtype, .at = {}, .a = mean, .b = std};
@@ -283,9 +285,10 @@ Tensor normal(const Shape& shape, double mean, double std, DType dtype, Generato
 Tensor truncated_normal(const Shape& shape, double mean, double std, double low, double high, DType dtype,
                         Generator& generator, const Where& where) {
     random::check_floating("truncated_normal", dtype, where);
-    random::check(std::isfinite(mean), "truncated_normal", "mean", {"got", mean}, "a finite number", "", where);
-    random::check(std > 0 && std::isfinite(std), "truncated_normal", "std", {"got", std}, "a finite number above 0", "",
-                  where);
+    random::check(std::isfinite(mean), "truncated_normal", "mean", {"got", mean}, "a finite number",
+                  "it is the middle of the whole distribution", where);
+    random::check(std > 0 && std::isfinite(std), "truncated_normal", "std", {"got", std}, "a finite number above 0",
+                  "it is the deviation before the ends are cut off", where);
     random::check(low < high, "truncated_normal", "low", {"got", low}, "a number below high", "swap the ends", where);
     // Probabilities near 1 have lost their digits: an interval above the mean is mirrored to below it.
     const bool mirrored = low > mean;
