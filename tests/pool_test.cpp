@@ -376,7 +376,7 @@ TEST(PoolErrors, Everything) {
     both("pool/kernel-too-large", {.kernel = 50, .stride = 1, .ceil_mode = true});
     both("value/option", {.kernel = 3, .dilation = std::numeric_limits<std::int64_t>::max()});
     both("value/option", {.kernel = std::numeric_limits<std::int64_t>::max() / 2,
-                            .padding = std::numeric_limits<std::int64_t>::max() / 2 - 1});
+                          .padding = std::numeric_limits<std::int64_t>::max() / 2 - 1});
     expect_error("pool/rank", [] { ca::max_pool(ca::ones({4, 4}), {.kernel = 2}); });
     expect_error("pool/rank", [] { ca::avg_pool(ca::ones({4, 4}), {.kernel = 2}); });
     expect_error("value/option", [&] { ca::avg_pool(x, {.kernel = 2, .divisor = -1}); });

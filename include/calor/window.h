@@ -24,8 +24,8 @@ struct Padding {
 };
 
 /// How far windows may reach past the data: `.padding = 1`, `{1, 2}` (one number an axis), `{{1, 2}, {0, 1}}` (before
-/// and after, an axis each), `calor::same`, `calor::valid`. Numbers are 0 or larger, and below 2^31, as is what a window
-/// covers.
+/// and after, an axis each), `calor::same`, `calor::valid`. Numbers are 0 or larger, and below 2^31, as is what a
+/// window covers.
 class WindowPadding {
 public:
     WindowPadding() = default;                                             ///< none
