@@ -140,8 +140,8 @@ Attributes resolve_transpose(const Dims& in, const Dims& kernel, const ConvTrans
         const std::int64_t least = reach - checked_add(w.pad_low[a], w.pad_high[a], where);
         out.sizes[a] = o.padding.is_same() ? sizes[a] : checked_add(least, extra[a], where);
         if (o.output_size.given()) out.sizes[a] = asked[a];
-        const std::int64_t more = out.sizes[a] - least;
-        if (more < 0 || more > most_extra(w, a)) {
+        std::int64_t more = 0;
+        if (__builtin_sub_overflow(out.sizes[a], least, &more) || more < 0 || more > most_extra(w, a)) {
             fail_size(o, o.output_size.given() ? asked[a] : extra[a], least, most_extra(w, a), where);
         }
         if (out.sizes[a] < 1) {

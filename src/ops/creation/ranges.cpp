@@ -146,7 +146,7 @@ Tensor spaced(const graph::Operation& operation, double start, double stop, std:
     a.dtype = dtype;
     a.start = start;
     a.stop = count == 1 ? start : stop;
-    const auto steps = static_cast<double>(std::max<std::int64_t>(count - 1, 1));
+    const auto steps = static_cast<double>(std::max<std::int64_t>(count, 2) - 1);
     a.step = count > 1 ? stop / steps - start / steps : 0;
     if (count > 1 && std::isfinite(stop - start)) a.step = (stop - start) / steps;
     a.base = base;
