@@ -88,7 +88,7 @@ template <class S, bool keep> struct MaxPass {
         const IdTag<S> di;
         const S* from = x + i * j.step;
         const auto none = number(j.wide_taps ? INT32_MAX : 255), before = number(-1), size = number(j.size);
-        LaneId<S> starts[HWY_MAX_BYTES / sizeof(LaneId<S>)];
+        LaneId<S> starts[HWY_MAX_BYTES / sizeof(LaneId<S>)] = {};
         for (std::int64_t l = 0; l < n; ++l) starts[l] = static_cast<LaneId<S>>(j.first + (i + l) * j.stride);
         const auto start = hn::LoadU(di, starts);
         auto most = hn::Set(d, lowest_lane<S>());
@@ -116,7 +116,7 @@ template <class S, bool keep> struct MaxPass {
         store_lanes<S>(best.most, values);
         std::memcpy(y + i, values, static_cast<std::size_t>(count) * sizeof(S));
         if constexpr (keep) {
-            std::int32_t ids[HWY_MAX_BYTES / sizeof(Lane<S>)];
+            std::int32_t ids[HWY_MAX_BYTES / sizeof(Lane<S>)] = {};
             store_ids<S>(best.id, ids, true, 0);
             for (std::int64_t l = 0; l < count; ++l) write_tap(i + l, ids[l]);
         }
