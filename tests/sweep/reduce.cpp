@@ -37,7 +37,7 @@ Table reduce_rows() {
         for (const bool keep : {false, true}) {
             add(
                 name, keep ? "keepdims" : "", {},
-                [f, keep](A a) -> R { return {f(a.tensors[0], a.lists[0], keep, Where::current())}; }, nonempty);
+                [f = f, keep](A a) -> R { return {f(a.tensors[0], a.lists[0], keep, Where::current())}; }, nonempty);
         }
     }
     add(
