@@ -10,6 +10,7 @@
 #include "gradient_check.h"
 #include "grid_cases.h"
 #include "reference/torch_grid.h"
+#include "strided.h"
 
 namespace ca = calor;
 using ca::DType;
@@ -19,13 +20,12 @@ using ca::testing::Disable;
 using ca::testing::expect_error;
 using ca::testing::expect_gradients;
 using ca::testing::random_tensor;
+using ca::testing::values_of;
 
 namespace {
 
-std::vector<double> values(const Tensor& t) { return t.to(ca::f64).to_vector<double>(); }
-
 void expect_close(const Tensor& got, const std::vector<double>& want, double tolerance, const std::string& what) {
-    const std::vector<double> g = values(got);
+    const std::vector<double> g = values_of(got);
     ASSERT_EQ(g.size(), want.size()) << what;
     double most = 1;
     for (const double w : want) most = std::max(most, std::abs(w));
@@ -170,7 +170,8 @@ TEST(DeformConv, WithoutOffsetsIsConvolution) {
                                       .padding = p.options.padding,
                                       .dilation = p.options.dilation,
                                       .groups = p.options.groups};
-        expect_close(p(t), values(ca::conv(t[0], t[2], p.version2 ? t[4] : Tensor(), options)), 1e-13, "convolution");
+        expect_close(p(t), values_of(ca::conv(t[0], t[2], p.version2 ? t[4] : Tensor(), options)), 1e-13,
+                     "convolution");
     }
 }
 
@@ -195,7 +196,7 @@ TEST(DeformConv, RowsEqualTheReference) {
         std::vector<std::vector<double>> want;
         {
             const Disable guard("deform_rows");
-            for (const Tensor& r : everything(p, t, seed, false)) want.push_back(values(r));
+            for (const Tensor& r : everything(p, t, seed, false)) want.push_back(values_of(r));
         }
         for (std::size_t i = 0; i < t.size(); ++i) {
             t[i] = relaid(t[i], ca::testing::all_lies[(seed / 4 + static_cast<std::uint32_t>(i)) % 4]);
@@ -228,7 +229,7 @@ TEST(DeformConv, GradientsOfSomeOperandsOnly) {
         some[i] = t[i].requires_grad();
         const Tensor y = p(some);
         const Tensor u = relaid(random_tensor(y.shape(), 12), ca::testing::all_lies[3]);
-        expect_close(ca::gradients({y}, {some[i]}, {u})[0], values(all[i + 1]), 1e-14, "alone");
+        expect_close(ca::gradients({y}, {some[i]}, {u})[0], values_of(all[i + 1]), 1e-14, "alone");
     }
 }
 
@@ -239,7 +240,7 @@ TEST(DeformConv, OffsetsThatAreNoNumbersAreOutside) {
         const Tensor offset = ca::tensor(
             std::vector<double>{std::numeric_limits<double>::quiet_NaN(), inf, -inf, 1e300, -1e300}, {1, 1, 5});
         const Tensor y = ca::deform_conv(ca::ones({1, 1, 5}, ca::f64), offset, ca::ones({1, 1, 1}, ca::f64));
-        EXPECT_EQ(values(y), std::vector<double>(5, 0));
+        EXPECT_EQ(values_of(y), std::vector<double>(5, 0));
     }
 }
 
@@ -301,9 +302,9 @@ TEST(DeformConv, EmptyOperands) {
         const auto g = ca::backward(ca::sum(y));
         for (const Tensor& leaf : t) {
             EXPECT_EQ(g.at(leaf).eval().shape(), leaf.shape());
-            for (const double v : values(g.at(leaf))) EXPECT_EQ(v, 0);
+            for (const double v : values_of(g.at(leaf))) EXPECT_EQ(v, 0);
         }
-        for (const double v : values(y)) EXPECT_EQ(v, 0);
+        for (const double v : values_of(y)) EXPECT_EQ(v, 0);
         return y.shape();
     };
     EXPECT_EQ(f({0, 2, 4, 4}, {0, 18, 2, 2}, {3, 2, 3, 3}), (Shape{0, 3, 2, 2}));

@@ -10,6 +10,7 @@
 #include "gradient_check.h"
 #include "grid_cases.h"
 #include "reference/torch_grid.h"
+#include "strided.h"
 
 namespace ca = calor;
 using ca::DType;
@@ -20,10 +21,9 @@ using ca::Tensor;
 using ca::testing::Disable;
 using ca::testing::expect_error;
 using ca::testing::random_tensor;
+using ca::testing::values_of;
 
 namespace {
-
-std::vector<double> values(const Tensor& t) { return t.to(ca::f64).to_vector<double>(); }
 
 template <class Rule> Tensor filled(const Shape& shape, const Rule& rule) {
     std::vector<double> v(static_cast<std::size_t>(ca::numel(shape)));
@@ -85,7 +85,7 @@ TEST(AffineGrid, ValuesOfPyTorch) {
 }
 
 void expect_close(const Tensor& got, const std::vector<double>& want, double tolerance, const std::string& what) {
-    const std::vector<double> g = values(got);
+    const std::vector<double> g = values_of(got);
     ASSERT_EQ(g.size(), want.size()) << what;
     double most = 1;
     for (const double w : want) most = std::max(most, std::abs(w));
@@ -124,7 +124,7 @@ TEST(GridSample, RowsEqualTheReference) {
         {
             const Disable guard("grid_rows");
             for (const Tensor& t : everything(x, grid, p.options, seed, ca::testing::Lie::plain))
-                want.push_back(values(t));
+                want.push_back(values_of(t));
         }
         const std::vector<Tensor> got = everything(relaid(x, lie), relaid(grid, ca::testing::all_lies[seed / 4 % 4]),
                                                    p.options, seed, ca::testing::all_lies[seed / 16 % 4]);
@@ -141,13 +141,13 @@ TEST(GridSample, BroadcastOperands) {
     for (const auto mode : {GridMode::nearest, GridMode::linear, GridMode::cubic}) {
         const ca::GridSampleOptions o{.mode = mode};
         const Tensor want = ca::expand(ca::grid_sample(one, g, o), {3, 9, 6, 7});
-        expect_close(ca::grid_sample(x, grid, o), values(want), 1e-14, "broadcast");
+        expect_close(ca::grid_sample(x, grid, o), values_of(want), 1e-14, "broadcast");
         // sum() sends a cotangent of stride 0
         const Tensor leaf = ca::contiguous(x).requires_grad();
         const Tensor gx = ca::backward(ca::sum(ca::grid_sample(leaf, grid, o))).at(leaf);
         const Disable guard("grid_rows");
         const Tensor other = ca::contiguous(x).requires_grad();
-        expect_close(gx, values(ca::backward(ca::sum(ca::grid_sample(other, grid, o))).at(other)), 1e-13, "sum");
+        expect_close(gx, values_of(ca::backward(ca::sum(ca::grid_sample(other, grid, o))).at(other)), 1e-13, "sum");
     }
 }
 
@@ -156,16 +156,16 @@ TEST(GridSample, FewPointsOfALargeInput) {
     const auto got = everything(x, g, {}, 1, ca::testing::Lie::plain);
     const Disable guard("grid_rows");
     const auto want = everything(x, g, {}, 1, ca::testing::Lie::plain);
-    for (std::size_t i = 0; i < got.size(); ++i) expect_close(got[i], values(want[i]), 1e-5, "few");
+    for (std::size_t i = 0; i < got.size(); ++i) expect_close(got[i], values_of(want[i]), 1e-5, "few");
 }
 
 TEST(GridSample, KnownPlaces) {
     const Tensor x = ca::reshape(ca::arange(6, ca::f32), {1, 1, 2, 3});
     // x before y: (-1, 1) is the last row's first element
     const Tensor corners = ca::tensor({{{{-1.F, -1.F}, {1.F, -1.F}, {-1.F, 1.F}, {1.F, 1.F}, {0.F, 0.F}}}});
-    EXPECT_EQ(values(ca::grid_sample(x, corners, {.align_corners = true})), (std::vector<double>{0, 2, 3, 5, 2.5}));
-    EXPECT_EQ(values(ca::grid_sample(x, corners)), (std::vector<double>{0, 0.5, 0.75, 1.25, 2.5}));
-    EXPECT_EQ(values(ca::grid_sample(x, corners, {.padding = GridPadding::border})),
+    EXPECT_EQ(values_of(ca::grid_sample(x, corners, {.align_corners = true})), (std::vector<double>{0, 2, 3, 5, 2.5}));
+    EXPECT_EQ(values_of(ca::grid_sample(x, corners)), (std::vector<double>{0, 0.5, 0.75, 1.25, 2.5}));
+    EXPECT_EQ(values_of(ca::grid_sample(x, corners, {.padding = GridPadding::border})),
               (std::vector<double>{0, 2, 3, 5, 2.5}));
     // The identity map gives the input back, with either alignment, in 5 dimensions and for every mode.
     const Tensor v = random_tensor({2, 3, 2, 3, 2, 1, 4}, 5);
@@ -175,7 +175,7 @@ TEST(GridSample, KnownPlaces) {
         for (const auto mode : {GridMode::nearest, GridMode::linear, GridMode::cubic}) {
             expect_close(
                 ca::grid_sample(v, grid, {.mode = mode, .padding = GridPadding::border, .align_corners = align}),
-                values(v), 1e-14, "identity");
+                values_of(v), 1e-14, "identity");
         }
     }
 }
@@ -194,7 +194,7 @@ TEST(GridSample, NanInfiniteAndHugeCoordinates) {
                 const auto at = [&](GridPadding padding, bool align) {
                     const Tensor y =
                         ca::grid_sample(wide, g, {.mode = mode, .padding = padding, .align_corners = align});
-                    return values(ca::select(ca::select(y, 0, 0), 0, 7));
+                    return values_of(ca::select(ca::select(y, 0, 0), 0, 7));
                 };
                 EXPECT_EQ(at(GridPadding::zeros, true), (std::vector<double>{1, 0, 0, 0, 0}));
                 EXPECT_EQ(at(GridPadding::border, true), (std::vector<double>{1, 5, 1, 5, 1}));
@@ -208,7 +208,7 @@ TEST(GridSample, NanInfiniteAndHugeCoordinates) {
                 // and no gradient
                 const Tensor leaf = g.requires_grad();
                 const Tensor y = ca::grid_sample(wide, leaf, {.mode = mode, .padding = GridPadding::border});
-                for (const double v : values(ca::backward(ca::sum(y)).at(leaf))) EXPECT_NEAR(v, 0, 1e-5);
+                for (const double v : values_of(ca::backward(ca::sum(y)).at(leaf))) EXPECT_NEAR(v, 0, 1e-5);
             }
         }
     }
@@ -222,8 +222,8 @@ TEST(GridSample, OutsideIsNotMultipliedByZero) {
     for (const char* off : {"", "grid_rows"}) {
         const Disable guard(off);
         const Tensor y = ca::grid_sample(x, g, {.mode = GridMode::nearest});
-        EXPECT_EQ(values(ca::select(ca::select(y, 0, 0), 0, 3)), (std::vector<double>{0, 1, 0}));
-        EXPECT_EQ(values(ca::select(ca::select(ca::grid_sample(x, g), 0, 0), 0, 3))[0], 0);
+        EXPECT_EQ(values_of(ca::select(ca::select(y, 0, 0), 0, 3)), (std::vector<double>{0, 1, 0}));
+        EXPECT_EQ(values_of(ca::select(ca::select(ca::grid_sample(x, g), 0, 0), 0, 3))[0], 0);
     }
 }
 
@@ -238,7 +238,7 @@ TEST(GridSample, HalvesKeepTheirValues) {
         const Tensor x = ca::tensor(v, {1, 16, 64}).to(dtype);
         const Tensor theta = ca::tensor({{{1.F, 0.F}}});
         const Tensor y = ca::grid_sample(x, ca::affine_grid(theta, {64}), {.mode = GridMode::nearest});
-        const std::vector<double> want = values(x), got = values(y);
+        const std::vector<double> want = values_of(x), got = values_of(y);
         for (std::size_t i = 0; i < v.size(); ++i) {
             EXPECT_TRUE(got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i]))) << i << " " << got[i];
         }
@@ -288,8 +288,8 @@ TEST(GridSample, EmptyOperands) {
         const Tensor y = ca::grid_sample(x, g);
         EXPECT_EQ(y.eval().shape(), (Shape{shape[0], shape[1], no_points ? 0 : 5, 3}));
         const auto gradients = ca::backward(ca::sum(y));
-        for (const double v : values(gradients.at(x))) EXPECT_EQ(v, 0);
-        for (const double v : values(gradients.at(g))) EXPECT_EQ(v, 0);
+        for (const double v : values_of(gradients.at(x))) EXPECT_EQ(v, 0);
+        for (const double v : values_of(gradients.at(g))) EXPECT_EQ(v, 0);
         EXPECT_EQ(gradients.at(g).shape(), g.shape());
     }
     EXPECT_EQ(ca::affine_grid(ca::ones({0, 2, 3}), {4, 5}).eval().shape(), (Shape{0, 4, 5, 2}));
@@ -319,9 +319,9 @@ TEST(GridSample, WorkspaceIsBounded) {
 TEST(GridSample, MoreElementsThan32BitsCount) {
     const Tensor x = ca::expand(ca::full({1, 1, 1, 1}, 3.0), {1, 1, std::int64_t{1} << 20, std::int64_t{1} << 20});
     const Tensor g = ca::tensor({{{{0.999F, 0.999F}, {-0.5F, 0.25F}}}});
-    EXPECT_EQ(values(ca::grid_sample(x, g)), (std::vector<double>{3, 3}));
+    EXPECT_EQ(values_of(ca::grid_sample(x, g)), (std::vector<double>{3, 3}));
     const Tensor many = ca::expand(ca::full({1, 1, 1, 1}, 3.0), {1, 8, std::int64_t{1} << 20, std::int64_t{1} << 20});
-    EXPECT_EQ(values(ca::grid_sample(many, g)), std::vector<double>(16, 3));
+    EXPECT_EQ(values_of(ca::grid_sample(many, g)), std::vector<double>(16, 3));
 }
 
 TEST(GridErrors, Everything) {

@@ -9,6 +9,7 @@
 #include "calor/calor.h"
 #include "gradient_check.h"
 #include "relaid.h"
+#include "strided.h"
 #include "torch_window.h"
 
 namespace ca = calor;
@@ -19,10 +20,9 @@ using ca::testing::Disable;
 using ca::testing::expect_error;
 using ca::testing::expect_gradients;
 using ca::testing::random_tensor;
+using ca::testing::values_of;
 
 namespace {
-
-std::vector<double> values(const Tensor& t) { return t.to(ca::f64).to_vector<double>(); }
 
 struct Problem {
     Shape x;
@@ -65,7 +65,7 @@ Problem random_problem(std::int64_t rank, std::uint32_t seed) {
 }
 
 void expect_close(const Tensor& got, const std::vector<double>& want, double tolerance, const std::string& what) {
-    const std::vector<double> g = values(got);
+    const std::vector<double> g = values_of(got);
     ASSERT_EQ(g.size(), want.size()) << what;
     for (std::size_t i = 0; i < g.size(); ++i) {
         if (g[i] == want[i] || (std::isnan(g[i]) && std::isnan(want[i]))) continue;
@@ -80,7 +80,7 @@ TEST(Pool, LoopsEqualTheReferenceOfMax) {
         // Few different values, so that there are ties; now and then a NaN or an infinity.
         Tensor x = (random_tensor(p.x, seed, -2, 3)).to(ca::i64).to(dtype);
         if (ca::is_floating(dtype) && seed % 3 == 0) {
-            std::vector<double> v = values(x);
+            std::vector<double> v = values_of(x);
             v[seed % v.size()] = std::numeric_limits<double>::quiet_NaN();
             v[seed * 7 % v.size()] = -std::numeric_limits<double>::infinity();
             x = ca::tensor(v, p.x).to(dtype);
@@ -90,8 +90,8 @@ TEST(Pool, LoopsEqualTheReferenceOfMax) {
         {
             const Disable guard("pool_loops");
             const auto r = ca::max_pool_with_indices(x, p.max());
-            want = values(r.values);
-            want_indices = values(r.indices);
+            want = values_of(r.values);
+            want_indices = values_of(r.indices);
         }
         const auto r = ca::max_pool_with_indices(lying, p.max());
         EXPECT_EQ(r.values.dtype(), dtype);
@@ -127,7 +127,7 @@ TEST(Pool, LoopsEqualTheReferenceOfGradients) {
         std::vector<std::vector<double>> want;
         {
             const Disable guard("pool_loops");
-            for (const Tensor& t : all(x)) want.push_back(values(t));
+            for (const Tensor& t : all(x)) want.push_back(values_of(t));
         }
         const std::vector<Tensor> got = all(relaid(x, ca::testing::all_lies[seed / 2 % 4]));
         for (std::size_t i = 0; i < got.size(); ++i) {
@@ -160,8 +160,8 @@ TEST(Pool, WideRowsEqualTheReferenceOfMax) {
         {
             const Disable guard("pool_loops");
             const auto r = ca::max_pool_with_indices(x, o);
-            want = values(r.values);
-            want_indices = values(r.indices);
+            want = values_of(r.values);
+            want_indices = values_of(r.indices);
         }
         for (const auto lie : ca::testing::all_lies) {
             const auto r = ca::max_pool_with_indices(relaid(x, lie), o);
@@ -218,53 +218,53 @@ TEST(Pool, MaxOfSquares) {
         ca::tensor({{{{1.f, 2.f, 3.f, 4.f}, {5.f, 6.f, 7.f, 8.f}, {9.f, 10.f, 11.f, 12.f}, {13.f, 14.f, 15.f, 16.f}}}})
             .requires_grad();
     const Tensor y = ca::max_pool(x, {.kernel = 2});
-    EXPECT_EQ(values(y), (std::vector<double>{6, 8, 14, 16}));
-    EXPECT_EQ(values(ca::backward(ca::sum(y)).at(x)),
+    EXPECT_EQ(values_of(y), (std::vector<double>{6, 8, 14, 16}));
+    EXPECT_EQ(values_of(ca::backward(ca::sum(y)).at(x)),
               (std::vector<double>{0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 1, 0, 1}));
-    EXPECT_EQ(values(ca::max_pool_with_indices(x, {.kernel = 2}).indices), (std::vector<double>{5, 7, 13, 15}));
+    EXPECT_EQ(values_of(ca::max_pool_with_indices(x, {.kernel = 2}).indices), (std::vector<double>{5, 7, 13, 15}));
     const Tensor z = ca::max_pool(x, {.kernel = 3, .stride = 1});
-    EXPECT_EQ(values(z), (std::vector<double>{11, 12, 15, 16}));
-    EXPECT_EQ(values(ca::max_pool(x, {.kernel = 2, .stride = 3, .ceil_mode = true})),
+    EXPECT_EQ(values_of(z), (std::vector<double>{11, 12, 15, 16}));
+    EXPECT_EQ(values_of(ca::max_pool(x, {.kernel = 2, .stride = 3, .ceil_mode = true})),
               (std::vector<double>{6, 8, 14, 16}));
-    EXPECT_EQ(values(ca::max_pool(x, {.kernel = 2, .padding = 1})),
+    EXPECT_EQ(values_of(ca::max_pool(x, {.kernel = 2, .padding = 1})),
               (std::vector<double>{1, 3, 4, 9, 11, 12, 13, 15, 16}));
-    EXPECT_EQ(values(ca::max_pool(x, {.kernel = {1, 4}})), (std::vector<double>{4, 8, 12, 16}));
+    EXPECT_EQ(values_of(ca::max_pool(x, {.kernel = {1, 4}})), (std::vector<double>{4, 8, 12, 16}));
 }
 
 TEST(Pool, TiesAndNanAndInfinities) {
     const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
     const Tensor x = ca::tensor({{{2.f, 2.f, nan, 5.f, -inf, -inf, -1.f, -3.f}}});
     const auto r = ca::max_pool_with_indices(x, {.kernel = 2});
-    const std::vector<double> v = values(r.values);
+    const std::vector<double> v = values_of(r.values);
     EXPECT_EQ(v[0], 2);
     EXPECT_TRUE(std::isnan(v[1]));
     EXPECT_EQ(v[2], -inf);
     EXPECT_EQ(v[3], -1);
-    EXPECT_EQ(values(r.indices), (std::vector<double>{0, 2, 4, 6}));  // the first of equals; padding never wins
-    EXPECT_EQ(values(ca::max_pool(ca::full({1, 1, 3}, -5, ca::i8), {.kernel = 3, .padding = 1})),
+    EXPECT_EQ(values_of(r.indices), (std::vector<double>{0, 2, 4, 6}));  // the first of equals; padding never wins
+    EXPECT_EQ(values_of(ca::max_pool(ca::full({1, 1, 3}, -5, ca::i8), {.kernel = 3, .padding = 1})),
               (std::vector<double>{-5}));
 }
 
 TEST(Pool, MeansAndTheirDivisors) {
     const Tensor x = ca::tensor({{{1.f, 2.f, 3.f, 4.f, 5.f}}}).requires_grad();
-    EXPECT_EQ(values(ca::avg_pool(x, {.kernel = 2})), (std::vector<double>{1.5, 3.5}));
-    EXPECT_EQ(values(ca::avg_pool(x, {.kernel = 2, .padding = 1})), (std::vector<double>{0.5, 2.5, 4.5}));
-    EXPECT_EQ(values(ca::avg_pool(x, {.kernel = 2, .padding = 1, .count_include_pad = false})),
+    EXPECT_EQ(values_of(ca::avg_pool(x, {.kernel = 2})), (std::vector<double>{1.5, 3.5}));
+    EXPECT_EQ(values_of(ca::avg_pool(x, {.kernel = 2, .padding = 1})), (std::vector<double>{0.5, 2.5, 4.5}));
+    EXPECT_EQ(values_of(ca::avg_pool(x, {.kernel = 2, .padding = 1, .count_include_pad = false})),
               (std::vector<double>{1, 2.5, 4.5}));
-    EXPECT_EQ(values(ca::avg_pool(x, {.kernel = 2, .ceil_mode = true})), (std::vector<double>{1.5, 3.5, 5}));
-    EXPECT_EQ(values(ca::avg_pool(x, {.kernel = 2, .divisor = 4})), (std::vector<double>{0.75, 1.75}));
-    EXPECT_EQ(values(ca::avg_pool(x, {.kernel = 2, .dilation = 2})), (std::vector<double>{2, 4}));
-    EXPECT_EQ(values(ca::backward(ca::sum(ca::avg_pool(x, {.kernel = 2}))).at(x)),
+    EXPECT_EQ(values_of(ca::avg_pool(x, {.kernel = 2, .ceil_mode = true})), (std::vector<double>{1.5, 3.5, 5}));
+    EXPECT_EQ(values_of(ca::avg_pool(x, {.kernel = 2, .divisor = 4})), (std::vector<double>{0.75, 1.75}));
+    EXPECT_EQ(values_of(ca::avg_pool(x, {.kernel = 2, .dilation = 2})), (std::vector<double>{2, 4}));
+    EXPECT_EQ(values_of(ca::backward(ca::sum(ca::avg_pool(x, {.kernel = 2}))).at(x)),
               (std::vector<double>{0.5, 0.5, 0.5, 0.5, 0}));
-    EXPECT_EQ(values(ca::avg_pool(ca::full({1, 1, 4096}, 1, ca::f16), {.kernel = 4096})), (std::vector<double>{1}));
+    EXPECT_EQ(values_of(ca::avg_pool(ca::full({1, 1, 4096}, 1, ca::f16), {.kernel = 4096})), (std::vector<double>{1}));
 }
 
 TEST(Pool, ManyTapsAndSixAxes) {
     const Tensor x = random_tensor({2, 3, 20, 20}, 1).requires_grad();
     const Tensor y = ca::max_pool(x, {.kernel = 17, .stride = 1});  // 289 taps: wider tap numbers
     EXPECT_EQ(ca::sum(ca::backward(ca::sum(y)).at(x)).item<double>(), 2 * 3 * 16);
-    EXPECT_EQ(values(ca::max_pool(ca::ones({1, 1, 2, 2, 2, 2, 2, 2}), {.kernel = 2})), (std::vector<double>{1}));
-    EXPECT_EQ(values(ca::avg_pool(ca::ones({1, 1, 2, 2, 2, 2, 2, 2}), {.kernel = 2})), (std::vector<double>{1}));
+    EXPECT_EQ(values_of(ca::max_pool(ca::ones({1, 1, 2, 2, 2, 2, 2, 2}), {.kernel = 2})), (std::vector<double>{1}));
+    EXPECT_EQ(values_of(ca::avg_pool(ca::ones({1, 1, 2, 2, 2, 2, 2, 2}), {.kernel = 2})), (std::vector<double>{1}));
 }
 
 TEST(Pool, KeepsChannelsLast) {
@@ -311,7 +311,7 @@ TEST(Pool, LayoutsGiveTheSameBits) {
                     };
                     const auto v = ca::vjp(f, {relaid(x, lie)});
                     const Tensor u = random_tensor(v.outputs[0].shape(), 2).to(dtype);
-                    return values(v.pullback({relaid(u, lie)})[0]);
+                    return values_of(v.pullback({relaid(u, lie)})[0]);
                 };
                 EXPECT_EQ(pulled(ca::testing::Lie::plain), pulled(ca::testing::Lie::channels_last))
                     << kernel << " " << stride;

@@ -12,6 +12,7 @@
 #include "calor/view.h"
 #include "gradient_check.h"
 #include "relaid.h"
+#include "strided.h"
 
 namespace ca = calor;
 using ca::testing::all_lies;
@@ -19,13 +20,12 @@ using ca::testing::Disable;
 using ca::testing::expect_error;
 using ca::testing::expect_gradients;
 using ca::testing::relaid;
+using ca::testing::values_of;
 
 namespace {
 
 constexpr ca::DType dtypes[] = {ca::f64, ca::f32, ca::f16, ca::bf16, ca::i64, ca::i32,    ca::i16,
                                 ca::i8,  ca::u64, ca::u32, ca::u16,  ca::u8,  ca::boolean};
-
-std::vector<double> numbers(const ca::Tensor& t) { return t.to(ca::f64).to_vector<double>(); }
 
 /// Keys and reference agree in values and places.
 void expect_same(const ca::Tensor& x, std::int64_t k, std::int64_t axis, bool descending) {
@@ -38,7 +38,7 @@ void expect_same(const ca::Tensor& x, std::int64_t k, std::int64_t axis, bool de
     const Disable keys("keys");
     const ca::SortResult slow = run();
     EXPECT_EQ(fast.indices.to_vector<std::int64_t>(), slow.indices.to_vector<std::int64_t>());
-    EXPECT_EQ(numbers(fast.values), numbers(slow.values));
+    EXPECT_EQ(values_of(fast.values), values_of(slow.values));
 }
 
 TEST(Sort, KeysAgreeWithComparisons) {
