@@ -100,7 +100,7 @@ std::vector<Case> cases() {
         [](In t) { return std::vector{ca::conv(t[0], t[1], {.padding = 1})}; }, 5 * MiB, 7 * MiB);
     add(
         "conv_transpose", {image, some({16, 16, 2, 2})},
-        [](In t) { return std::vector{ca::conv_transpose(t[0], t[1], {.stride = 2})}; }, MiB, 5 * MiB);
+        [](In t) { return std::vector{ca::conv_transpose(t[0], t[1], {.stride = 2})}; }, MiB, 9 * MiB);
     for (const auto mode :
          {ca::Interpolation::nearest, ca::Interpolation::linear, ca::Interpolation::cubic, ca::Interpolation::area}) {
         add(
@@ -134,7 +134,7 @@ std::vector<Case> cases() {
         [](In t) {
             return std::vector{ca::adaptive_avg_pool(t[0], {.size = {7, 7}})};
         },
-        MiB / 2, MiB / 4);
+        MiB, MiB / 2);
     add(
         "max_pool", {image},
         [](In t) {
@@ -184,7 +184,7 @@ std::vector<Case> cases() {
     }
     add(
         "grid_sample", {image, some({4, 64, 64, 2})}, [](In t) { return std::vector{ca::grid_sample(t[0], t[1])}; },
-        5 * MiB, 5 * MiB);
+        9 * MiB, 9 * MiB);
     add(
         "deform_conv", {image, some({4, 18, 128, 128}), some({16, 16, 3, 3})},
         [](In t) { return std::vector{ca::deform_conv(t[0], t[1], t[2], {.padding = 1})}; }, 5 * MiB, 5 * MiB);
