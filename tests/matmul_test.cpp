@@ -100,6 +100,25 @@ TEST(Matmul, BlocksOfTheOwnGemm) {
     }
 }
 
+/// Sums along the inner axis: tiles of rows and columns of every size, b and its transpose, rows far apart, a bias.
+TEST(Matmul, FewColumns) {
+    for (const std::int64_t m : {4, 5, 7, 64, 67}) {
+        for (const std::int64_t k : {8, 16, 48, 128}) {
+            for (const std::int64_t n : {1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 17, 18}) {
+                const Tensor a = whole_numbers({1, 1, m, k}, 1, ca::f32), b = whole_numbers({1, 1, k, n}, 2, ca::f32);
+                const Tensor bias = whole_numbers({n}, 3, ca::f32);
+                Shape shape;
+                const std::vector<double> expected = plain_product(a, b, shape);
+                const Tensor wide = ca::slice(ca::concat({b, b + 1}, 3), 3, {0, n}), turned = swapped(swapped(b) + 0);
+                for (const Tensor& right : {b, wide, turned})
+                    EXPECT_EQ(values(ca::matmul(a, right)), expected) << m << " " << k << " " << n;
+                EXPECT_EQ(values(ca::linear(a, ca::reshape(swapped(b), {n, k}), bias)), values(ca::matmul(a, b) + bias))
+                    << m << " " << k << " " << n;
+            }
+        }
+    }
+}
+
 TEST(Matmul, Ranks) {
     const Tensor m = random_tensor({2, 3}, 1), v3 = random_tensor({3}, 2), v2 = random_tensor({2}, 3);
     EXPECT_EQ(ca::matmul(m, v3).shape(), (Shape{2}));

@@ -4,6 +4,7 @@
 
 #include "device/cpu/lanes_conv.h"
 
+#include <limits>
 #include <stdexcept>
 
 #include "calor/device.h"
@@ -128,8 +129,40 @@ TEST(Lanes, EveryRoleEqualsPlainLoops) {
         {{2, 128, 20, 20}, {128, 1, 3, 3}, {{1, 1}, {1, 1}, {1, 1}, {1, 1}, 128}},
         {{1, 100, 11, 12}, {100, 1, 3, 3}, {{2, 2}, {1, 1}, {1, 1}, {1, 1}, 100}},
         {{1, 24, 6, 7, 9}, {24, 1, 3, 3, 3}, {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 24}},
-        {{1, 16, 70, 70}, {16, 1, 5, 5}, {{1, 1}, {1, 1}, {2, 2}, {2, 2}, 16}}};
-    for (const Case& c : all) check_case(c, f32, Order::last, Order::plain, Order::last, by_lanes);
+        {{1, 16, 70, 70}, {16, 1, 5, 5}, {{1, 1}, {1, 1}, {2, 2}, {2, 2}, 16}},
+        {{1, 21, 1, 700}, {21, 1, 1, 3}, {{1, 1}, {1, 1}, {0, 1}, {0, 1}, 21}},
+        {{2, 33, 600}, {33, 1, 7}, {{1}, {2}, {9}, {3}, 33}}};
+    for (const Case& c : all)
+        for (const DType dtype : {f32, bf16, f16})
+            check_case(c, dtype, Order::last, Order::plain, Order::last, by_lanes);
+}
+
+/// What rounding must not break: NaN stays NaN where it is, infinities of both signs side by side stay what they are.
+TEST(DepthwiseBf16, NanAndInfinity) {
+    const Case c{{1, 19, 9, 21}, {19, 1, 3, 3}, {{1, 1}, {1, 1}, {1, 1}, {1, 1}, 19}};
+    for (const bool last : {false, true}) {
+        const Order order = last ? Order::last : Order::plain;
+        Array x(c.x, strides_of(c.x, order), bf16), w(c.w, strides_of(c.w, Order::plain), bf16);
+        Array y(c.x, strides_of(c.x, order), bf16);
+        for (std::int64_t i = 0; i < count_of(c.x); ++i) x.set(i, static_cast<float>(i % 7));
+        for (std::int64_t i = 0; i < count_of(c.w); ++i) w.set(i, i % 9 == 4 ? 1 : 0);
+        x.set(100, std::numeric_limits<float>::quiet_NaN());
+        x.set(400, std::numeric_limits<float>::infinity());
+        x.set(420, -std::numeric_limits<float>::infinity());
+        x.set(1000, 3e38F);
+        (last ? by_lanes : by_planes).forward(x.view(), w.view(), nullptr, y.view(), c.s);
+        const std::vector<double> from = x.values(), to = y.values();
+        std::int64_t nans = 0;
+        for (std::int64_t i = 0; i < count_of(c.x); ++i) {
+            if (to[at(i)] != to[at(i)]) {
+                ++nans;
+            } else {
+                EXPECT_EQ(to[at(i)], from[at(i)]) << i;
+            }
+        }
+        EXPECT_NE(to[100], to[100]);
+        EXPECT_LE(nans, 27);  // zero weights times the three
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Planar,

@@ -22,28 +22,14 @@ namespace {
 constexpr std::int64_t chunk_floats = 1 << 21;   // copies of images that all threads share
 constexpr std::int64_t cached_floats = 1 << 16;  // copies of images that one thread works on
 
-/// Weights in f32 with any strides.
-struct Weights {
-    explicit Weights(const View& v) : data(v.as<float>()), strides(*v.strides) {
-        if (v.dtype == f32) return;
-        strides = dense_like(*v.shape, *v.strides);
-        copy = Scratch(product(*v.shape) * size_of(f32));
-        pack(v, copy.floats(), strides);
-        data = copy.floats();
-    }
-    const float* data;
-    Dims strides;
-    Scratch copy;
-};
-
 /// One phase's taps: where they read, relative to the pixel, and where their weights lie.
 struct Taps {
     Offsets in_at, weight_at;
 };
 
 /// panels[group][panel][tap][inner channel][width] = w at the tap, output and inner channel; zeros past the outputs.
-Scratch make_panels(const Taps& taps, const Weights& w, std::int64_t groups, std::int64_t inner, std::int64_t outputs,
-                    std::int64_t inner_step, std::int64_t output_step, std::int64_t group_step) {
+Scratch make_panels(const Taps& taps, const FloatWeights& w, std::int64_t groups, std::int64_t inner,
+                    std::int64_t outputs, std::int64_t inner_step, std::int64_t output_step, std::int64_t group_step) {
     const std::int64_t width = kernels().width, panels = (outputs + width - 1) / width;
     const auto count = static_cast<std::int64_t>(taps.weight_at.size());
     Scratch buffer(groups * panels * count * inner * width * size_of(f32));
@@ -82,8 +68,7 @@ Scratch make_panels(const Taps& taps, const Weights& w, std::int64_t groups, std
 /// bias[group][panel][width], zeros past the outputs.
 std::vector<float> padded_bias(const View* bias, std::int64_t groups, std::int64_t outputs) {
     if (bias == nullptr) return {};
-    std::vector<float> dense(static_cast<std::size_t>(bias->size(0)));
-    pack(*bias, dense.data(), Dims{1});
+    const std::vector<float> dense = dense_bias(bias);
     const std::int64_t width = kernels().width, padded = (outputs + width - 1) / width * width;
     std::vector<float> all(static_cast<std::size_t>(groups * padded));
     for (std::int64_t g = 0; g < groups; ++g)
@@ -102,7 +87,7 @@ struct Phase {
 /// A phase with its tables and weights laid out for the kernel.
 class Prepared {
 public:
-    Prepared(const Problem& p, const Phase& phase, const Input& input, const Output& output, const Weights& w,
+    Prepared(const Problem& p, const Phase& phase, const Input& input, const Output& output, const FloatWeights& w,
              const std::vector<float>& bias)
         : out_(output.data), rounded_(output.rounded), bias_(bias), classes_(phase.reads, inner_channels(p)) {
         const bool back = p.role == ConvRole::input_grad;
@@ -169,7 +154,7 @@ private:
 };
 
 Phase forward_phase(const Problem& p, const Window& window, const Input& input, const Output& output,
-                    const Weights& w) {
+                    const FloatWeights& w) {
     Phase phase;
     for (std::int64_t i = 0; i < p.axes(); ++i) {
         AxisReads reads{{}, p.y.size(i + 2), p.s.stride[i], window.low[i], p.x.size(i + 2)};
@@ -199,7 +184,7 @@ std::vector<AxisTap> axis_taps(const Problem& p, std::int64_t i, std::int64_t f,
 }
 
 std::vector<Phase> backward_phases(const Problem& p, const Window& window, const Input& input, const Output& output,
-                                   const Weights& w) {
+                                   const FloatWeights& w) {
     std::vector<Phase> phases;
     const std::int64_t n = p.axes();
     Dims phase_count = p.s.stride;  // a stride beyond the input has phases without pixels
@@ -276,7 +261,7 @@ void run_by_pixel(const Problem& p, const std::vector<Prepared>& phases, const I
 void run_gather(const Problem& p) {
     const bool back = p.role == ConvRole::input_grad;
     const Window window = window_of(p);
-    const Weights w(p.w);
+    const FloatWeights w(p.w);
     const Input input(back ? p.y : p.x, window);
     const Output output(back ? p.x : p.y);
     const auto bias = padded_bias(p.bias, p.s.groups, back ? p.group_in() : p.group_out());

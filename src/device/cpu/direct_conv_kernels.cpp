@@ -287,15 +287,15 @@ template <int Vectors> HWY_INLINE void outer_tile(const Outer& g, std::int64_t f
     const float* b = g.grad;
     std::int64_t p = 0;
     if constexpr (Vectors == 1) {  // two pixels at a time, as above
-        for (; p + 1 < g.pixels; p += 2, b += 2 * width) {
+        for (; p + 1 < g.pixels; p += 2, b += 2 * g.grad_step) {
             const float *const a = g.in + g.in_at[p], *const n = g.in + g.in_at[p + 1];
-            const Vector b0 = hn::LoadU(lanes, b), b1 = hn::LoadU(lanes, b + width);
+            const Vector b0 = hn::LoadU(lanes, b), b1 = hn::LoadU(lanes, b + g.grad_step);
             add_products<1>(s, s, b0, b0, a + k0, a + k1, a + k2, a + k3, a + k4, a + k5);
             add_products<1>(t, t, b1, b1, n + k0, n + k1, n + k2, n + k3, n + k4, n + k5);
         }
         s = sum_of(s, t);
     }
-    for (; p < g.pixels; ++p, b += width) {
+    for (; p < g.pixels; ++p, b += g.grad_step) {
         const float* const a = g.in + g.in_at[p];
         const Vector b0 = hn::LoadU(lanes, b), b1 = Vectors == 2 ? hn::LoadU(lanes, b + vector_size) : b0;
         add_products<Vectors>(s, t, b0, b1, a + k0, a + k1, a + k2, a + k3, a + k4, a + k5);

@@ -46,8 +46,8 @@ struct Gather {
 struct Outer {
     const float* in;            ///< the image
     const std::int32_t* in_at;  ///< of the first pixel
-    const float* grad;          ///< [pixel][width], zeros past the last output
-    std::int64_t pixels;
+    const float* grad;          ///< [pixel][grad_step], of which `width` are used; zeros past the last output
+    std::int64_t grad_step, pixels;
     const std::int32_t* tap_at;
     float* sums;
     std::int64_t outputs;  ///< of the panel, at most `width`

@@ -103,6 +103,21 @@ Window window_of(const Problem& p) {
     return w;
 }
 
+FloatWeights::FloatWeights(const View& v) : data(v.as<float>()), strides(*v.strides) {
+    if (v.dtype == f32) return;
+    strides = dense_like(*v.shape, *v.strides);
+    copy = Scratch(product(*v.shape) * size_of(f32));
+    pack(v, copy.floats(), strides);
+    data = copy.floats();
+}
+
+std::vector<float> dense_bias(const View* bias) {
+    if (bias == nullptr) return {};
+    std::vector<float> dense(static_cast<std::size_t>(bias->size(0)));
+    pack(*bias, dense.data(), Dims{1});
+    return dense;
+}
+
 const char* check(const Problem& p) {
     const std::int64_t n = p.axes();
     if (n < 1) return "no spatial axis";

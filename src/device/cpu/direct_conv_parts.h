@@ -46,6 +46,17 @@ struct Window {
 
 Window window_of(const Problem& p);
 
+/// Weights in f32 with any strides.
+struct FloatWeights {
+    explicit FloatWeights(const View& v);
+    const float* data;
+    Dims strides;
+    Scratch copy;
+};
+
+/// In f32; empty for null.
+std::vector<float> dense_bias(const View* bias);
+
 /// Null when the problem can run, else why not.
 const char* check(const Problem& p);
 

@@ -74,12 +74,21 @@ void reduce_sums(const Problem& p, const Sums& s, const Offsets& weight_at, cons
     if (!direct) unpack(out, strides, p.w);
 }
 
-/// sums[width] += the sum over pixels of packed[pixel][width]: f32 within a block, f64 across.
-void add_bias(const float* packed, std::int64_t count, std::int64_t width, double* sums) {
+/// sums[width] += the sum over pixels of grad[pixel][width]: f32 within a block, f64 across.
+void add_bias(const float* grad, std::int64_t step, std::int64_t count, std::int64_t width, double* sums) {
     float block[64] = {};
-    for (std::int64_t i = 0; i < count; ++i, packed += width)
-        for (std::int64_t o = 0; o < width; ++o) block[o] += packed[o];
+    for (std::int64_t i = 0; i < count; ++i, grad += step)
+        for (std::int64_t o = 0; o < width; ++o) block[o] += grad[o];
     for (std::int64_t o = 0; o < width; ++o) sums[o] += static_cast<double>(block[o]);
+}
+
+/// The distance between pixels, when it is one and the same and spreads them over the first-level cache; else 0.
+std::int64_t pixel_step(const Input& in, const Dims& sizes) {
+    const std::int64_t last = sizes.rank() - 1, step = in.steps[last];
+    std::int64_t next = step;
+    for (std::int64_t i = last; i >= 0; next *= sizes[i--])
+        if (sizes[i] != 1 && in.steps[i] != next) return 0;
+    return step > 0 && step % 64 != 0 ? step : 0;
 }
 
 struct WeightGrad {
@@ -87,7 +96,8 @@ struct WeightGrad {
     const Input &x, &gy;
     Offsets in_at, grad_at, taps;
     const Sums& sums;
-    std::int64_t tap_blocks;
+    /// grad_step: distance of pixels when whole panels of the gradient are used where they lie, else 0.
+    std::int64_t tap_blocks, grad_step;
     double* bias;  ///< [part][group][panel][width], or null
 
     static constexpr std::int64_t tap_block = 24;
@@ -99,10 +109,15 @@ struct WeightGrad {
 void pack_grad(const WeightGrad& g, const float* grad, std::int64_t q, std::int64_t count, std::int64_t outputs,
                float* to) {
     const std::int64_t width = g.sums.width;
+    constexpr std::int64_t piece = 8;
+    const bool pieces = outputs == width && width % piece == 0;
     for (std::int64_t i = 0; i < count; ++i, to += width) {
         const float* const from = grad + g.grad_at[static_cast<std::size_t>(q + i)];
-        std::copy(from, from + outputs, to);
-        std::fill(to + outputs, to + width, 0.0F);
+        if (pieces) {
+            for (std::int64_t o = 0; o < width; o += piece) std::copy_n(from + o, piece, to + o);
+        } else {
+            std::fill(std::copy_n(from, outputs, to), to + width, 0.0F);
+        }
     }
 }
 
@@ -116,13 +131,22 @@ void add_image(const WeightGrad& g, const float* in, const float* grad, std::int
         for (std::int64_t tile = from; tile < to;) {
             const std::int64_t panel = tile / g.tap_blocks % g.sums.panels, group = tile / g.tap_blocks / g.sums.panels;
             const std::int64_t output = panel * width, outputs = std::min(width, g.p.group_out() - output);
-            pack_grad(g, grad + group * g.p.group_out() + output, q, count, outputs, packed);
+            const float* b = grad + group * g.p.group_out() + output;
+            std::int64_t step = g.grad_step;
+            if (step != 0 && outputs == width) {
+                b += g.grad_at[static_cast<std::size_t>(q)];
+            } else {
+                pack_grad(g, b, q, count, outputs, packed);
+                b = packed;
+                step = width;
+            }
             const std::int64_t column = (part * g.p.s.groups + group) * g.sums.panels + panel;
-            if (g.bias != nullptr && tile % g.tap_blocks == 0) add_bias(packed, count, width, g.bias + column * width);
+            if (g.bias != nullptr && tile % g.tap_blocks == 0) add_bias(b, step, count, width, g.bias + column * width);
             const std::int64_t first = tile % g.tap_blocks, blocks = std::min(to - tile, g.tap_blocks - first);
             const Outer outer{in + group * g.p.group_in(),
                               g.in_at.data() + q,
-                              packed,
+                              b,
+                              step,
                               count,
                               g.taps.data(),
                               g.sums.at(part, group, panel),
@@ -190,6 +214,7 @@ void run_weight_grad(const Problem& p) {
                        taps,
                        sums,
                        (sums.taps + WeightGrad::tap_block - 1) / WeightGrad::tap_block,
+                       pixel_step(gy, spatial(*p.y.shape)),
                        bias.empty() ? nullptr : bias.data()};
     add_images(g);
     const Strides weight_strides = p.w.dtype == f32 ? *p.w.strides : dense_like(*p.w.shape, *p.w.strides);

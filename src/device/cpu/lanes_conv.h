@@ -1,7 +1,6 @@
-// Depthwise convolution of channels-last arrays: vectors run along the channels. An image is worked on band by band and
-// some channels at a time: their pixels are copied to f32 with zeros around (as planar:: lays out its planes, a pixel
-// in place of a number), so that f16 and bf16 cost a conversion in the cache. Sums have one order, whatever the number
-// of threads.
+// Depthwise convolution of channels-last arrays: vectors run along the channels, operands are read and written where
+// they lie (f32 and bf16; f16 and very few channels by way of an f32 copy), and padding is left out instead of written.
+// Sums have one order, whatever the number of threads.
 #pragma once
 
 #include "device/cpu/conv_types.h"

@@ -142,7 +142,7 @@ std::shared_ptr<const Plan> cached_plan(const Key& key, const std::function<Plan
     return plan;
 }
 
-void execute(const Plan& plan, const std::array<void*, 4>& pointers) {
+void execute(const Plan& plan, const std::array<void*, 4>& pointers, const std::array<bool, 4>& are_inner) {
     dnnl::stream& stream = thread_stream();
     const Scratch workspace(plan.workspace);
     std::vector<dnnl_exec_arg_t> arguments;
@@ -150,7 +150,7 @@ void execute(const Plan& plan, const std::array<void*, 4>& pointers) {
     arguments.reserve(inner.size());
     for (std::size_t i = 0; i < plan.operands.size(); ++i) {
         const Operand& operand = plan.operands[i];
-        const bool converts = static_cast<bool>(operand.conversion);
+        const bool converts = static_cast<bool>(operand.conversion) && !are_inner[operand.pointer];
         void* const data = converts ? workspace.bytes() + operand.offset : pointers[operand.pointer];
         inner[i] = dnnl::memory(operand.inner, engine(), data);
         arguments.push_back({operand.argument, inner[i].get()});
@@ -168,7 +168,7 @@ void execute(const Plan& plan, const std::array<void*, 4>& pointers) {
                             "could not execute a primitive");
     for (std::size_t i = 0; i < plan.operands.size(); ++i) {
         const Operand& operand = plan.operands[i];
-        if (!operand.output || !operand.conversion) continue;
+        if (!operand.output || !operand.conversion || are_inner[operand.pointer]) continue;
         dnnl::memory outer(operand.outer, engine(), pointers[operand.pointer]);
         operand.conversion.execute(stream, inner[i], outer);
     }

@@ -66,8 +66,8 @@ bool same_bytes(const dnnl::memory::desc& outer, const dnnl::memory::desc& desc)
 /// The plan of a key, made by `build` unless it is kept. Thread-safe; `build` runs outside the lock.
 std::shared_ptr<const Plan> cached_plan(const Key& key, const std::function<Plan()>& build);
 
-/// Runs a plan. Thread-safe.
-void execute(const Plan& plan, const std::array<void*, 4>& pointers);
+/// Runs a plan. `inner`: pointers that are to the primitive's array already, in place of the caller's. Thread-safe.
+void execute(const Plan& plan, const std::array<void*, 4>& pointers, const std::array<bool, 4>& inner = {});
 
 /// Runs `body`; an error of oneDNN leaves as std::runtime_error with the status in words.
 [[noreturn]] void rethrow(const dnnl::error& error);

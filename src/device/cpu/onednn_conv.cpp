@@ -305,25 +305,79 @@ std::shared_ptr<const Plan> plan_of(const Problem& p, const Arrays& strides) {
     return cached_plan(key, [&] { return build(p, strides); });
 }
 
-/// One operand of a call: itself, or a dense f32 copy of it.
+/// The same elements as the caller has them and as a primitive wants them, when that is strides, or blocks of channels
+/// whose axis is then two.
+struct TwoLayouts {
+    Shape shape;
+    Strides given, inner;
+    std::int64_t bytes = 0;
+};
+
+/// False for other layouts, and for padded ones.
+bool describe_both(const View& view, const memory::desc& desc, TwoLayouts& both) {
+    const auto& d = desc.data;
+    const auto& blocking = d.format_desc.blocking;
+    if (d.format_kind != dnnl_blocked || d.ndims != view.rank() || d.offset0 != 0 || d.extra.flags != 0) return false;
+    const bool blocks = blocking.inner_nblks == 1 && blocking.inner_idxs[0] == 1;
+    if (!blocks && blocking.inner_nblks != 0) return false;
+    for (int i = 0; i < d.ndims; ++i)
+        if (d.padded_dims[i] != d.dims[i]) return false;
+    both = {};
+    both.bytes = static_cast<std::int64_t>(desc.get_size());
+    for (std::int64_t i = 0; i < view.rank(); ++i) {
+        const std::int64_t size = view.size(i), step = view.stride(i), inner = blocking.strides[i];
+        const std::int64_t block = blocks && i == 1 ? blocking.inner_blks[0] : 1;
+        both.shape.push_back(size / block);
+        both.given.push_back(step * block);
+        both.inner.push_back(inner);
+        if (block == 1) continue;
+        both.shape.push_back(block);
+        both.given.push_back(step);
+        both.inner.push_back(1);
+    }
+    return true;
+}
+
+/// One operand of a call: itself, or an f32 copy of it: as the primitive wants it where that takes one pass, else dense
+/// like the caller's.
 class Staged {
 public:
-    Staged(const View& view, const Strides& strides, bool output) : view_(view), strides_(strides), output_(output) {
+    Staged(const View& view, const Strides& strides, const Plan& plan, std::size_t slot)
+        : view_(view), strides_(strides) {
         if (view.dtype == f32 && is_regular(*view.shape, *view.strides)) return;
+        for (const Operand& o : plan.operands) {
+            if (o.pointer != slot) continue;
+            output_ = o.output;
+            inner_ = o.conversion && view.dtype == bf16 && describe_both(view, o.inner, both_);
+        }
         std::int64_t count = 1;
         for (const std::int64_t d : *view.shape) count *= d;
-        copy_ = Scratch(count * size_of(f32));
-        if (!output) pack(view, copy_.floats(), strides);
+        copy_ = Scratch(inner_ ? both_.bytes : count * size_of(f32));
+        if (output_) return;
+        if (inner_) {
+            pack(given(), copy_.floats(), both_.inner);
+        } else {
+            pack(view, copy_.floats(), strides);
+        }
     }
     void* data() const { return copy_.floats() != nullptr ? copy_.floats() : view_.data; }
+    bool is_inner() const { return inner_; }
     void give_back() const {
-        if (output_ && copy_.floats() != nullptr) unpack(copy_.floats(), strides_, view_);
+        if (!output_ || copy_.floats() == nullptr) return;
+        if (inner_) {
+            unpack(copy_.floats(), both_.inner, given());
+        } else {
+            unpack(copy_.floats(), strides_, view_);
+        }
     }
 
 private:
+    View given() const { return {view_.data, view_.dtype, &both_.shape, &both_.given}; }
+
     const View& view_;
     const Strides& strides_;
-    bool output_;
+    bool output_ = false, inner_ = false;
+    TwoLayouts both_;
     Scratch copy_;
 };
 
@@ -333,18 +387,18 @@ void run(const Problem& p) {
         const Arrays strides{seen(p.x), seen(p.w), seen(p.y)};
         const auto plan = plan_of(p, strides);
         if (plan->refusal != nullptr) throw std::runtime_error(std::string("oneDNN convolution: ") + plan->refusal);
-        const Staged x(p.x, strides.x, p.role == ConvRole::input_grad);
-        const Staged w(p.w, strides.w, p.role == ConvRole::weight_grad);
-        const Staged y(p.y, strides.y, p.role == ConvRole::forward);
+        const Staged x(p.x, strides.x, *plan, slot_x), w(p.w, strides.w, *plan, slot_w),
+            y(p.y, strides.y, *plan, slot_y);
+        const std::array<bool, 4> inner{x.is_inner(), w.is_inner(), y.is_inner(), false};
         if (p.bias == nullptr) {
-            execute(*plan, {x.data(), w.data(), y.data(), nullptr});
+            execute(*plan, {x.data(), w.data(), y.data(), nullptr}, inner);
         } else {
             const Strides dense{1};
             const bool direct = p.bias->dtype == f32 && ((*p.bias->strides)[0] == 1 || (*p.bias->shape)[0] == 1);
             Scratch copy(direct ? 0 : (*p.bias->shape)[0] * size_of(f32));
             const bool output = p.role == ConvRole::weight_grad;
             if (!direct && !output) pack(*p.bias, copy.floats(), dense);
-            execute(*plan, {x.data(), w.data(), y.data(), direct ? p.bias->data : copy.floats()});
+            execute(*plan, {x.data(), w.data(), y.data(), direct ? p.bias->data : copy.floats()}, inner);
             if (!direct && output) unpack(copy.floats(), dense, *p.bias);
         }
         for (const Staged* staged : {&x, &w, &y}) staged->give_back();

@@ -2,6 +2,7 @@
 // fastest; threads share the rows.
 #include "device/cpu/pack.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <vector>
@@ -40,19 +41,41 @@ std::vector<Axis> merged_axes(const Shape& shape, const Strides& dense, const St
     return merged;
 }
 
-/// Offsets of the linear index `r` over axes [0, count).
 struct Place {
     std::int64_t dense = 0, other = 0;
 };
-Place place_of(const std::vector<Axis>& axes, std::size_t count, std::int64_t r) {
-    Place at;
-    for (std::size_t i = count; i-- > 0;) {
-        at.dense += r % axes[i].size * axes[i].dense;
-        at.other += r % axes[i].size * axes[i].other;
-        r /= axes[i].size;
+
+/// Walks over axes [0, count) from a linear index on; stepping costs less than dividing.
+class Walk {
+public:
+    Walk(const std::vector<Axis>& axes, std::size_t count, std::int64_t start)
+        : axes_(axes), index_(static_cast<std::int64_t>(count), 0) {
+        for (std::size_t i = count; i-- > 0;) {
+            const std::int64_t here = start % axes[i].size;
+            index_[static_cast<std::int64_t>(i)] = here;
+            at_.dense += here * axes[i].dense;
+            at_.other += here * axes[i].other;
+            start /= axes[i].size;
+        }
     }
-    return at;
-}
+    const Place& at() const { return at_; }
+    void next() {
+        for (std::int64_t i = index_.rank(); i-- > 0;) {
+            const Axis& axis = axes_[static_cast<std::size_t>(i)];
+            at_.dense += axis.dense;
+            at_.other += axis.other;
+            if (++index_[i] < axis.size) return;
+            at_.dense -= axis.size * axis.dense;
+            at_.other -= axis.size * axis.other;
+            index_[i] = 0;
+        }
+    }
+
+private:
+    const std::vector<Axis>& axes_;
+    Dims index_;
+    Place at_;
+};
 
 std::int64_t sizes_of(const std::vector<Axis>& axes, std::size_t count) {
     std::int64_t product = 1;
@@ -60,18 +83,42 @@ std::int64_t sizes_of(const std::vector<Axis>& axes, std::size_t count) {
     return product;
 }
 
-/// Calls row(dense offset, other offset, count) for pieces of the innermost axis that together are everything.
-template <class Row> void for_rows(const std::vector<Axis>& axes, Row&& row) {
+/// `count` rows of `size` elements, at these offsets and distances.
+struct RowRun {
+    std::int64_t dense, other, size, count, dense_step, other_step;
+};
+
+/// Calls rows(RowRun) for runs of rows of the innermost axis that together are everything.
+template <class Rows> void for_rows(const std::vector<Axis>& axes, Rows&& rows) {
     constexpr std::int64_t piece = 1 << 14;
     const Axis& inner = axes.back();
     const std::size_t outer = axes.size() - 1;
     const std::int64_t pieces = (inner.size + piece - 1) / piece;
     const std::int64_t grain = std::max<std::int64_t>(1, parallel_elements / 2 / std::min(piece, inner.size));
-    parallel_for(sizes_of(axes, outer) * pieces, grain, [&](std::int64_t first, std::int64_t last) {
-        for (std::int64_t r = first; r < last; ++r) {
-            const std::int64_t begin = r % pieces * piece;
-            const Place at = place_of(axes, outer, r / pieces);
-            row(at.dense + begin * inner.dense, at.other + begin * inner.other, std::min(piece, inner.size - begin));
+    if (pieces > 1 || outer == 0) {
+        parallel_for(sizes_of(axes, outer) * pieces, grain, [&](std::int64_t first, std::int64_t last) {
+            Walk walk(axes, outer, first / pieces);
+            for (std::int64_t r = first, part = first % pieces; r < last; ++r) {
+                const std::int64_t begin = part * piece;
+                rows(RowRun{walk.at().dense + begin * inner.dense, walk.at().other + begin * inner.other,
+                            std::min(piece, inner.size - begin), 1, 0, 0});
+                if (++part < pieces) continue;
+                part = 0;
+                walk.next();
+            }
+        });
+        return;
+    }
+    const Axis& next = axes[outer - 1];
+    parallel_for(sizes_of(axes, outer), grain, [&](std::int64_t first, std::int64_t last) {
+        Walk walk(axes, outer - 1, first / next.size);
+        for (std::int64_t r = first, i = first % next.size; r < last;) {
+            const std::int64_t count = std::min(last - r, next.size - i);
+            rows(RowRun{walk.at().dense + i * next.dense, walk.at().other + i * next.other, inner.size, count,
+                        next.dense, next.other});
+            r += count;
+            i = 0;
+            walk.next();
         }
     });
 }
@@ -96,11 +143,19 @@ template <class Tile> void for_tiles(const std::vector<Axis>& axes, Tile&& tile)
     const std::int64_t rows = (row.size + edge - 1) / edge, columns = (column.size + edge - 1) / edge;
     parallel_for(sizes_of(axes, outer) * rows * columns, parallel_elements / 2 / (edge * edge),
                  [&](std::int64_t first, std::int64_t last) {
+                     Walk walk(axes, outer, first / (rows * columns));
+                     std::int64_t r = first / columns % rows * edge, c = first % columns * edge;
                      for (std::int64_t t = first; t < last; ++t) {
-                         const Place at = place_of(axes, outer, t / (rows * columns));
-                         const std::int64_t r = t / columns % rows * edge, c = t % columns * edge;
+                         const Place& at = walk.at();
                          tile(at.dense + r * row.dense + c * column.dense, at.other + r * row.other + c * column.other,
                               std::min(edge, column.size - c), std::min(edge, row.size - r));
+                         c += edge;
+                         if (c < column.size) continue;
+                         c = 0;
+                         r += edge;
+                         if (r < row.size) continue;
+                         r = 0;
+                         walk.next();
                      }
                  });
 }
@@ -121,7 +176,7 @@ template <class T> void pack_as(const View& from, float* to, const Strides& to_s
     if (is_transposed(axes)) {
         const std::int64_t to_step = axes[axes.size() - 2].dense, from_step = axes.back().other;
         for_tiles(axes, [=](std::int64_t dense, std::int64_t other, std::int64_t columns, std::int64_t rows) {
-            if constexpr (std::is_same_v<T, float>) {
+            if constexpr (!std::is_same_v<T, float16>) {
                 transpose(source + other, from_step, to + dense, to_step, columns, rows);
             } else {
                 alignas(64) float wide[edge * edge];
@@ -138,14 +193,19 @@ template <class T> void pack_as(const View& from, float* to, const Strides& to_s
     }
     const std::int64_t to_step = axes.back().dense, from_step = axes.back().other;
     const TileKernel convert = find_convert(dtype_of<T>, f32);
-    for_rows(axes, [=](std::int64_t dense, std::int64_t other, std::int64_t size) {
-        float* const out = to + dense;
-        const T* const in = source + other;
-        if (to_step == 1 && from_step == 1) {
-            const void* const source_row[] = {in};
-            convert(source_row, out, size, nullptr);
-        } else {
-            for (std::int64_t i = 0; i < size; ++i) out[i * to_step] = widen(in[i * from_step]);
+    for_rows(axes, [=](const RowRun& r) {
+        float* out = to + r.dense;
+        const T* in = source + r.other;
+        if constexpr (std::is_same_v<T, bfloat16>)
+            if (to_step == 1 && from_step == 1)
+                return convert_rows(in, r.other_step, out, r.dense_step, r.count, r.size);
+        for (std::int64_t row = 0; row < r.count; ++row, out += r.dense_step, in += r.other_step) {
+            if (to_step == 1 && from_step == 1) {
+                const void* const source_row[] = {in};
+                convert(source_row, out, r.size, nullptr);
+            } else {
+                for (std::int64_t i = 0; i < r.size; ++i) out[i * to_step] = widen(in[i * from_step]);
+            }
         }
     });
 }
@@ -156,7 +216,7 @@ template <class T> void unpack_as(const float* from, const Strides& from_strides
     if (is_transposed(axes)) {
         const std::int64_t from_step = axes[axes.size() - 2].dense, to_step = axes.back().other;
         for_tiles(axes, [=](std::int64_t dense, std::int64_t other, std::int64_t columns, std::int64_t rows) {
-            if constexpr (std::is_same_v<T, float>) {
+            if constexpr (!std::is_same_v<T, float16>) {
                 transpose(from + dense, from_step, target + other, to_step, rows, columns);
             } else {
                 alignas(64) float wide[edge * edge];
@@ -173,14 +233,19 @@ template <class T> void unpack_as(const float* from, const Strides& from_strides
     }
     const std::int64_t from_step = axes.back().dense, to_step = axes.back().other;
     const TileKernel convert = find_convert(f32, dtype_of<T>);
-    for_rows(axes, [=](std::int64_t dense, std::int64_t other, std::int64_t size) {
-        T* const out = target + other;
-        const float* const in = from + dense;
-        if (to_step == 1 && from_step == 1) {
-            const void* const source_row[] = {in};
-            convert(source_row, out, size, nullptr);
-        } else {
-            for (std::int64_t i = 0; i < size; ++i) out[i * to_step] = T(in[i * from_step]);
+    for_rows(axes, [=](const RowRun& r) {
+        T* out = target + r.other;
+        const float* in = from + r.dense;
+        if constexpr (std::is_same_v<T, bfloat16>)
+            if (to_step == 1 && from_step == 1)
+                return convert_rows(in, r.dense_step, out, r.other_step, r.count, r.size);
+        for (std::int64_t row = 0; row < r.count; ++row, out += r.other_step, in += r.dense_step) {
+            if (to_step == 1 && from_step == 1) {
+                const void* const source_row[] = {in};
+                convert(source_row, out, r.size, nullptr);
+            } else {
+                for (std::int64_t i = 0; i < r.size; ++i) out[i * to_step] = T(in[i * from_step]);
+            }
         }
     });
 }

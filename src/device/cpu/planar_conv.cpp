@@ -27,20 +27,6 @@ Sizes sizes_of(const Problem& p) {
     return {p.group_in(), p.group_out()};
 }
 
-/// Weights in f32 with any strides.
-struct Weights {
-    explicit Weights(const View& v) : data(v.as<float>()), strides(*v.strides) {
-        if (v.dtype == f32) return;
-        strides = dense_like(*v.shape, *v.strides);
-        copy = Scratch(direct::product(*v.shape) * size_of(f32));
-        pack(v, copy.floats(), strides);
-        data = copy.floats();
-    }
-    const float* data;
-    Dims strides;
-    Scratch copy;
-};
-
 /// Input rows [first, past) of a group of result rows, of which results [output, output + outputs) have taps there.
 struct Segment {
     std::int64_t first, past, output, outputs, weights;  ///< weights: where theirs begin in a group's table
@@ -66,7 +52,8 @@ std::vector<Segment> segments_of(std::int64_t rows, std::int64_t kernel_rows, st
 /// A pass with its tables and weights as the kernel wants them.
 class Prepared {
 public:
-    Prepared(const Problem& p, const Plan& plan, const Pass& pass, const Weights& w, std::int64_t plane_step)
+    Prepared(const Problem& p, const Plan& plan, const Pass& pass, const direct::FloatWeights& w,
+             std::int64_t plane_step)
         : pass_(pass), planes_(plan.planes), sizes_(sizes_of(p)) {
         const bool back = p.role == ConvRole::input_grad;
         inner_step_ = w.strides[back ? 0 : 1];
@@ -307,13 +294,6 @@ private:
     Scratch weights_;
 };
 
-std::vector<float> dense_bias(const View* bias) {
-    if (bias == nullptr) return {};
-    std::vector<float> dense(static_cast<std::size_t>(bias->size(0)));
-    pack(*bias, dense.data(), Dims{1});
-    return dense;
-}
-
 /// Bands of rows: few enough to stay in the cache, enough of them for all threads.
 std::int64_t rows_of_band(const Plan& plan, std::int64_t inner, std::int64_t outputs, std::int64_t jobs) {
     const std::int64_t planes = inner * plan.planes.count(), pitch = plan.planes.pitch[0];
@@ -327,7 +307,7 @@ std::int64_t rows_of_band(const Plan& plan, std::int64_t inner, std::int64_t out
 
 void run_gather(const Problem& p) {
     const bool back = p.role == ConvRole::input_grad;
-    const Weights w(p.w);
+    const direct::FloatWeights w(p.w);
     const Plan plan = make_plan(p, direct::spatial(w.strides));
     const View &source = back ? p.y : p.x, &result = p.result();
     const Sizes sizes = sizes_of(p);
@@ -336,7 +316,7 @@ void run_gather(const Problem& p) {
     const std::int64_t bands = (plan.rows + rows - 1) / rows, pitch = plan.planes.pitch[0];
     const std::int64_t plane_step = (rows + plan.reach) * pitch, group_step = plane_step * plan.planes.count();
     const std::int64_t out_step = rows * pitch + margin;
-    const std::vector<float> bias = dense_bias(p.bias);
+    const std::vector<float> bias = direct::dense_bias(p.bias);
     std::vector<Prepared> prepared;
     for (const Pass& pass : plan.passes) prepared.emplace_back(p, plan, pass, w, plane_step);
     const std::int64_t planes_floats = together * sizes.inner * group_step;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <utility>
 
 #undef HWY_TARGET_INCLUDE
@@ -13,15 +12,20 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "device/cpu/conv_vectors-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace calor::cpu::planar {
 namespace HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-constexpr hn::CappedTag<float, 16> lanes{};
-using Vector = hn::Vec<decltype(lanes)>;
-constexpr std::int64_t vector_size = hn::MaxLanes(lanes);
+using conv_vectors::HWY_NAMESPACE::lanes;
+using conv_vectors::HWY_NAMESPACE::load;
+using conv_vectors::HWY_NAMESPACE::store;
+using conv_vectors::HWY_NAMESPACE::store_all;
+using conv_vectors::HWY_NAMESPACE::Vector;
+using conv_vectors::HWY_NAMESPACE::vector_size;
 static_assert(vector_size <= margin);
 
 template <std::size_t count> using Indices = std::make_index_sequence<count>;
@@ -118,32 +122,19 @@ void convolve(const Convolve& c) {
     }
 }
 
-constexpr hn::RebindToUnsigned<decltype(lanes)> bits{};
-constexpr hn::RebindToSigned<decltype(lanes)> signed_bits{};
-constexpr hn::Rebind<std::uint16_t, decltype(lanes)> halves{};
-
-HWY_INLINE void widen_vector(const std::uint16_t* from, float* to) {
-    const auto wide = hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(halves, from)));
-    hn::StoreU(hn::BitCast(lanes, wide), lanes, to);
-}
-
-HWY_INLINE void narrow_vector(Vector v, std::uint16_t* to) {
-    const auto u = hn::BitCast(bits, v), high = hn::ShiftRight<16>(u);
-    const auto odd = hn::And(high, hn::Set(bits, 1U));
-    const auto rounded = hn::ShiftRight<16>(hn::Add(u, hn::Add(odd, hn::Set(bits, 0x7fffU))));
-    const auto quiet = hn::Or(high, hn::Set(bits, 0x40U));
-    const auto result = hn::IfThenElse(hn::RebindMask(bits, hn::IsNaN(v)), quiet, rounded);
-    hn::StoreU(hn::DemoteTo(halves, hn::BitCast(signed_bits, result)), halves, to);
-}
-
-HWY_INLINE void put(Vector v, float* to) { hn::StoreU(v, lanes, to); }
-HWY_INLINE void put(Vector v, std::uint16_t* to) { narrow_vector(v, to); }
-
-/// Fewer results than a vector.
-template <class T> HWY_INLINE void put_some(Vector v, T* to, std::int64_t count) {
-    HWY_ALIGN T part[vector_size];
-    put(v, part);
-    std::copy(part, part + count, to);
+/// A row of fewer results than a vector.
+HWY_INLINE void put_some(const ConvolveRows& c, Vector v, std::int64_t row) {
+    const auto put = [&](auto* part, auto* out) HWY_ATTR {
+        store(v, part);
+        std::copy(part, part + c.length, out + row * c.out_pitch);
+    };
+    HWY_ALIGN float wide[vector_size];
+    HWY_ALIGN std::uint16_t half[vector_size];
+    if (c.half) {
+        put(half, static_cast<std::uint16_t*>(c.out));
+    } else {
+        put(wide, static_cast<float*>(c.out));
+    }
 }
 
 /// Weights of a block, [row][column]; only its own are set.
@@ -153,9 +144,6 @@ template <std::size_t... k> HWY_INLINE Weights weights_of(const float* w, std::i
     Weights all;
     ((all[k] = hn::Set(lanes, w[k])), ...);
     return all;
-}
-template <std::size_t... k> HWY_INLINE Weights lanes_of(const float* w, std::int64_t step, std::index_sequence<k...>) {
-    return {hn::LoadU(lanes, w + static_cast<std::int64_t>(k) * step)...};
 }
 
 /// One vector of `sizeof...(j)` adjacent result rows.
@@ -217,11 +205,17 @@ template <std::size_t... j> struct Rows<std::index_sequence<j...>> {
             }
         }
     }
-    template <class T> HWY_INLINE void store(const ConvolveRows& c, T* out) const {
-        (put(sums[j], out + static_cast<std::int64_t>(j) * c.out_pitch), ...);
+    /// At position `at` of the rows from `row` on.
+    HWY_INLINE void put(const ConvolveRows& c, std::int64_t row, std::int64_t at) const {
+        const std::int64_t to = row * c.out_pitch + at;
+        if (c.half) {
+            store_all(sums, static_cast<std::uint16_t*>(c.out) + to, c.out_pitch, std::index_sequence<j...>());
+        } else {
+            store_all(sums, static_cast<float*>(c.out) + to, c.out_pitch, std::index_sequence<j...>());
+        }
     }
-    template <class T> HWY_INLINE void store_some(const ConvolveRows& c, T* out) const {
-        (put_some(sums[j], out + static_cast<std::int64_t>(j) * c.out_pitch, c.length), ...);
+    HWY_INLINE void put_few(const ConvolveRows& c, std::int64_t row) const {
+        (put_some(c, sums[j], row + static_cast<std::int64_t>(j)), ...);
     }
     static HWY_INLINE Rows filled(float value) {
         Rows t;
@@ -230,129 +224,45 @@ template <std::size_t... j> struct Rows<std::index_sequence<j...>> {
     }
     /// The only block is a square of 9 taps, whose weights stay in registers. The last vector of a row overlaps the one
     /// before it, here and below.
-    template <class T> static HWY_INLINE void square(const ConvolveRows& c, const float* in, T* out) {
+    static HWY_INLINE void square(const ConvolveRows& c, const float* in, std::int64_t row) {
         const Weights w = weights_of(c.weights, Indices<9>());
         const Block b = c.blocks[0];
         for (std::int64_t p = 0; p < c.length; p += vector_size) {
             const std::int64_t at = std::max<std::int64_t>(0, std::min(p, c.length - vector_size));
             Rows t = filled(c.bias);
             t.template add_block<3, 3>(w, in + at, b, c.in_pitch);
-            if (c.length < vector_size) return t.store_some(c, out);
-            t.store(c, out + at);
+            if (c.length < vector_size) return t.put_few(c, row);
+            t.put(c, row, at);
         }
     }
-    template <class T> static HWY_INLINE void any(const ConvolveRows& c, const float* in, T* out) {
+    static HWY_INLINE void any(const ConvolveRows& c, const float* in, std::int64_t row) {
         for (std::int64_t p = 0; p < c.length; p += 2 * vector_size) {
             const std::int64_t at = std::max<std::int64_t>(0, std::min(p, c.length - 2 * vector_size));
             const std::int64_t more = std::max<std::int64_t>(0, std::min(at + vector_size, c.length - vector_size));
             Rows s = filled(c.bias), t = filled(c.bias);
             add_all(s, t, c, in + at, in + more);
-            if (c.length < vector_size) return s.store_some(c, out);
-            s.store(c, out + at);
-            t.store(c, out + more);
+            if (c.length < vector_size) return s.put_few(c, row);
+            s.put(c, row, at);
+            t.put(c, row, more);
         }
     }
-    template <class T> static void all(const ConvolveRows& c, std::int64_t row) {
+    static void all(const ConvolveRows& c, std::int64_t row) {
         const float* const in = c.in + row * c.in_pitch;
-        T* const out = static_cast<T*>(c.out) + row * c.out_pitch;
         if (c.count == 1 && c.blocks[0].rows == 3 && c.blocks[0].columns == 3) {
-            square(c, in, out);
+            square(c, in, row);
         } else {
-            any(c, in, out);
+            any(c, in, row);
         }
-    }
-    /// Pixels from `pixel` on, one vector of channels.
-    static HWY_INLINE void run_lanes(const ConvolveLanes& c, const Weights& first, Vector bias, std::int64_t pixel,
-                                     std::int64_t channel) {
-        Rows t;
-        ((t.sums[j] = bias), ...);
-        const float* const in = c.in + pixel * c.in_pixel + channel;
-        for (std::int64_t i = 0; i < c.taps; i += 9) {
-            const Block b{{c.tap_at[i], c.tap_at[i + 1], c.tap_at[i + 2]}, 3, 3};
-            const float* const w = c.weights + i * c.weight_step + channel;
-            t.template add_block<3, 3>(i == 0 ? first : lanes_of(w, c.weight_step, Indices<9>()), in, b, c.in_pixel);
-        }
-        float* const out = c.out + pixel * c.out_pixel + channel;
-        (hn::StoreU(t.sums[j], lanes, out + static_cast<std::int64_t>(j) * c.out_pixel), ...);
     }
 };
 
-template <class T> void convolve_rows_as(const ConvolveRows& c) {
-    std::int64_t row = 0;
-    for (; row + 4 <= c.rows; row += 4) Rows<Indices<4>>::all<T>(c, row);
-    if (c.rows - row >= 2) {
-        Rows<Indices<2>>::all<T>(c, row);
-        row += 2;
-    }
-    if (row < c.rows) Rows<Indices<1>>::all<T>(c, row);
-}
-
+/// The last four rows may overlap those before them.
 void convolve_rows(const ConvolveRows& c) {
-    if (c.half) {
-        convolve_rows_as<std::uint16_t>(c);
-    } else {
-        convolve_rows_as<float>(c);
+    if (c.rows < 4) {
+        for (std::int64_t row = 0; row < c.rows; ++row) Rows<Indices<1>>::all(c, row);
+        return;
     }
-}
-
-void convolve_squares(const ConvolveLanes& c) {
-    for (std::int64_t channel = 0; channel < c.channels; channel += vector_size) {
-        const Weights first = lanes_of(c.weights + channel, c.weight_step, Indices<9>());
-        const Vector bias = c.bias != nullptr ? hn::LoadU(lanes, c.bias + channel) : hn::Zero(lanes);
-        std::int64_t pixel = 0;
-        for (; pixel + 4 <= c.pixels; pixel += 4) Rows<Indices<4>>::run_lanes(c, first, bias, pixel, channel);
-        for (; pixel < c.pixels; ++pixel) Rows<Indices<1>>::run_lanes(c, first, bias, pixel, channel);
-    }
-}
-
-/// `sizeof...(i)` pixels, one vector of channels, any taps.
-template <std::size_t... i>
-HWY_INLINE void lanes_tile(const ConvolveLanes& c, std::int64_t pixel, std::int64_t channel,
-                           std::index_sequence<i...>) {
-    const Vector bias = c.bias != nullptr ? hn::LoadU(lanes, c.bias + channel) : hn::Zero(lanes);
-    std::array<Vector, sizeof...(i)> sums{((void)i, bias)...};
-    const float* const in = c.in + pixel * c.in_pixel + channel;
-    const float* w = c.weights + channel;
-    for (std::int64_t k = 0; k < c.taps; ++k, w += c.weight_step) {
-        const float* const x = in + c.tap_at[k];
-        const Vector weight = hn::LoadU(lanes, w);
-        ((sums[i] = hn::MulAdd(weight, hn::LoadU(lanes, x + static_cast<std::int64_t>(i) * c.in_pixel), sums[i])), ...);
-    }
-    float* const out = c.out + pixel * c.out_pixel + channel;
-    (hn::StoreU(sums[i], lanes, out + static_cast<std::int64_t>(i) * c.out_pixel), ...);
-}
-
-void convolve_lanes(const ConvolveLanes& c) {
-    if (c.squares) return convolve_squares(c);
-    for (std::int64_t channel = 0; channel < c.channels; channel += vector_size) {
-        std::int64_t pixel = 0;
-        for (; pixel + 8 <= c.pixels; pixel += 8) lanes_tile(c, pixel, channel, Indices<8>());
-        for (; pixel < c.pixels; ++pixel) lanes_tile(c, pixel, channel, Indices<1>());
-    }
-}
-
-/// `sizeof...(i)` taps from `tap` on, one vector of channels.
-template <std::size_t... i>
-void correlate_lanes_tile(const CorrelateLanes& c, std::int64_t tap, std::int64_t channel, std::index_sequence<i...>) {
-    float* const to = c.sums + tap * c.sums_step + channel;
-    std::array<Vector, sizeof...(i)> sums{hn::LoadU(lanes, to + static_cast<std::int64_t>(i) * c.sums_step)...};
-    const std::array<const float*, sizeof...(i)> ins{
-        (c.in + c.tap_at[tap + static_cast<std::int64_t>(i)] + channel)...};
-    const float* grad = c.grad + channel;
-    for (std::int64_t p = 0, at = 0; p < c.pixels; ++p, at += c.in_pixel, grad += c.grad_pixel) {
-        const Vector g = hn::LoadU(lanes, grad);
-        ((sums[i] = hn::MulAdd(g, hn::LoadU(lanes, ins[i] + at), sums[i])), ...);
-    }
-    (hn::StoreU(sums[i], lanes, to + static_cast<std::int64_t>(i) * c.sums_step), ...);
-}
-
-void correlate_lanes(const CorrelateLanes& c) {
-    for (std::int64_t channel = 0; channel < c.channels; channel += vector_size) {
-        std::int64_t tap = 0;
-        for (; tap + 9 <= c.taps; tap += 9) correlate_lanes_tile(c, tap, channel, Indices<9>());
-        for (; tap + 3 <= c.taps; tap += 3) correlate_lanes_tile(c, tap, channel, Indices<3>());
-        for (; tap < c.taps; ++tap) correlate_lanes_tile(c, tap, channel, Indices<1>());
-    }
+    for (std::int64_t row = 0; row < c.rows; row += 4) Rows<Indices<4>>::all(c, std::min(row, c.rows - 4));
 }
 
 void correlate(const Correlate& c) {
@@ -373,35 +283,21 @@ double total(const float* values, std::int64_t length) {
     return sum;
 }
 
-void widen(const std::uint16_t* from, float* to, std::int64_t count) {
-    std::int64_t i = 0;
-    for (; i + vector_size <= count; i += vector_size) widen_vector(from + i, to + i);
-    if (i == count) return;
-    if (count >= vector_size) return widen_vector(from + count - vector_size, to + count - vector_size);
-    HWY_ALIGN std::uint16_t in[vector_size] = {};
-    HWY_ALIGN float out[vector_size];
+/// Whole vectors, the last one over the one before it; fewer values by way of a vector.
+template <class From, class To> HWY_INLINE void convert(const From* from, To* to, std::int64_t count) {
+    if (count >= vector_size) {
+        for (std::int64_t i = 0; i + vector_size < count; i += vector_size) store(load(from + i), to + i);
+        return store(load(from + count - vector_size), to + count - vector_size);
+    }
+    HWY_ALIGN From in[vector_size] = {};
+    HWY_ALIGN To out[vector_size];
     std::copy(from, from + count, in);
-    widen_vector(in, out);
+    store(load(in), out);
     std::copy(out, out + count, to);
 }
 
-void narrow(const float* from, std::uint16_t* to, std::int64_t count) {
-    std::int64_t i = 0;
-    for (; i + vector_size <= count; i += vector_size) narrow_vector(hn::LoadU(lanes, from + i), to + i);
-    if (i == count) return;
-    if (count >= vector_size)
-        return narrow_vector(hn::LoadU(lanes, from + count - vector_size), to + count - vector_size);
-    HWY_ALIGN float in[vector_size] = {};
-    HWY_ALIGN std::uint16_t out[vector_size];
-    std::copy(from, from + count, in);
-    narrow_vector(hn::Load(lanes, in), out);
-    std::copy(out, out + count, to);
-}
-
-HWY_INLINE void copy_vector(const float* from, float* to) { hn::StoreU(hn::LoadU(lanes, from), lanes, to); }
-HWY_INLINE void copy_vector(const std::uint16_t* from, float* to) { widen_vector(from, to); }
-HWY_INLINE float value_of(float v) { return v; }
-HWY_INLINE float value_of(std::uint16_t v) { return std::bit_cast<float>(static_cast<std::uint32_t>(v) << 16); }
+void widen(const std::uint16_t* from, float* to, std::int64_t count) { convert(from, to, count); }
+void narrow(const float* from, std::uint16_t* to, std::int64_t count) { convert(from, to, count); }
 
 /// Mostly none, one or two.
 HWY_INLINE void zeros(float* to, std::int64_t count) {
@@ -416,12 +312,7 @@ template <class T> void pad_rows_as(const PadRows& r) {
     for (std::int64_t row = 0; row < r.rows; ++row, from += r.from_row, to += r.to_row) {
         zeros(to, r.left);
         float* const out = to + r.left;
-        if (r.count >= vector_size) {
-            for (std::int64_t i = 0; i + vector_size < r.count; i += vector_size) copy_vector(from + i, out + i);
-            copy_vector(from + r.count - vector_size, out + r.count - vector_size);
-        } else {
-            for (std::int64_t i = 0; i < r.count; ++i) out[i] = value_of(from[i]);
-        }
+        convert(from, out, r.count);
         zeros(out + r.count, r.right);
     }
 }
@@ -437,8 +328,7 @@ void pad_rows(const PadRows& r) {
 }  // namespace
 
 const Kernels& table() {
-    static constexpr Kernels kernels{vector_size,     convolve, convolve_rows, convolve_lanes, correlate,
-                                     correlate_lanes, total,    pad_rows,      widen,          narrow};
+    static constexpr Kernels kernels{vector_size, convolve, convolve_rows, correlate, total, pad_rows, widen, narrow};
     return kernels;
 }
 

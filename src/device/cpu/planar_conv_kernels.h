@@ -47,31 +47,6 @@ struct ConvolveRows {
     std::int64_t length;  ///< of a row; reads are rounded up to whole vectors, writes are not
 };
 
-/// Channels last and a weight of its own for each: vectors run along the channels, pixels of a row are the rows of a
-/// square. Channels are rounded up to whole vectors everywhere.
-struct ConvolveLanes {
-    const float* in;  ///< where the first pixel has its origin
-    std::int64_t in_pixel;
-    const std::int32_t* tap_at;
-    std::int64_t taps;
-    bool squares;          ///< taps are squares: [square][3 along the row][3], adjacent pixels along the row
-    const float* weights;  ///< [tap][weight_step]
-    std::int64_t weight_step;
-    const float* bias;  ///< a value a channel, or null
-    float* out;
-    std::int64_t out_pixel, pixels, channels;
-};
-
-/// sums[tap][channel] += sum over pixels of grad[pixel][channel] * in[tap_at[tap] + pixel][channel].
-struct CorrelateLanes {
-    const float *grad, *in;
-    std::int64_t grad_pixel, in_pixel;
-    const std::int32_t* tap_at;
-    std::int64_t taps;
-    float* sums;
-    std::int64_t sums_step, pixels, channels;
-};
-
 struct Correlate {
     const float *grad, *in;
     const std::int32_t *grad_at, *in_at;
@@ -93,9 +68,7 @@ struct Kernels {
     std::int64_t lanes;
     void (*convolve)(const Convolve& c);
     void (*convolve_rows)(const ConvolveRows& c);
-    void (*convolve_lanes)(const ConvolveLanes& c);
     void (*correlate)(const Correlate& c);
-    void (*correlate_lanes)(const CorrelateLanes& c);
     /// The sum of `length` values (rounded up to whole vectors), in f32 within a run of 1024 and f64 across.
     double (*total)(const float* values, std::int64_t length);
     void (*pad_rows)(const PadRows& p);

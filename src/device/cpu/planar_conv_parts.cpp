@@ -130,7 +130,7 @@ constexpr std::int64_t tile_pixels = 32, tile_channels = 64;
 template <class T>
 void split_channels(const T* from, std::int64_t from_step, float* to, std::int64_t to_step, std::int64_t pixels,
                     std::int64_t channels) {
-    if constexpr (std::is_same_v<T, float>) {
+    if constexpr (!std::is_same_v<T, float16>) {
         transpose(from, from_step, to, to_step, pixels, channels);
     } else {
         alignas(64) float tile[tile_pixels * tile_channels];
@@ -150,7 +150,7 @@ void split_channels(const T* from, std::int64_t from_step, float* to, std::int64
 template <class T>
 void join_channels(const float* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t pixels,
                    std::int64_t channels) {
-    if constexpr (std::is_same_v<T, float>) {
+    if constexpr (!std::is_same_v<T, float16>) {
         transpose(from, from_step, to, to_step, channels, pixels);
     } else {
         alignas(64) float tile[tile_pixels * tile_channels];

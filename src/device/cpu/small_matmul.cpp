@@ -1,5 +1,5 @@
-// The register tiles of the direct convolution: rows are its pixels, the inner axis its taps. b is packed into panels;
-// a and c are used where they lie.
+// Few columns: sums along the inner axis. Otherwise the register tiles of the direct convolution: rows are its pixels,
+// the inner axis its taps; b is packed into panels. a and c are used where they lie.
 #include "device/cpu/small_matmul.h"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "device/cpu/pack.h"
 #include "device/cpu/parallel.h"
 #include "device/cpu/scratch.h"
+#include "device/cpu/small_matmul_kernels.h"
 #include "device/cpu/transpose.h"
 
 namespace calor::cpu {
@@ -28,6 +29,39 @@ struct Matrix {
           column(v.stride(v.rank() - 1)) {}
     std::int64_t rows, columns, row, column;
 };
+
+constexpr std::int64_t least_rows = 4;  // of a call of the kernel
+
+/// Whether vectors along the inner axis waste less than vectors along the columns, of which the last one is partly
+/// empty.
+bool suits_dots(const Matrix& a, const Matrix& b, const Matrix& c) {
+    const std::int64_t lanes = dot_kernels().lanes;
+    if (a.column != 1 || (b.row != 1 && b.column != 1) || c.rows < least_rows || a.columns % lanes != 0) return false;
+    return 4 * c.columns <= 3 * lanes * ((c.columns + lanes - 1) / lanes);
+}
+
+void run_dots(const Matrix& left, const Matrix& right, const Matrix& out, const View& a, const View& b,
+              const View* bias, const View& c) {
+    const std::int64_t k = left.columns, n = out.columns;
+    const bool turn = right.row != 1;
+    const Scratch turned(turn ? n * k * size_of(f32) : 0);
+    if (turn) transpose(b.as<const float>(), right.row, turned.floats(), k, k, n);
+    Dots d{};
+    d.a = a.as<const float>();
+    d.b = turn ? turned.floats() : b.as<const float>();
+    d.bias = bias != nullptr ? bias->as<const float>() : nullptr;
+    d.c = c.as<float>();
+    d.a_row = left.row;
+    d.b_column = turn ? k : right.column;
+    d.c_row = out.row;
+    d.columns = n;
+    d.inner = k;
+    const std::int64_t grain = std::max<std::int64_t>(1, products_of_thread / (least_rows * n * k));
+    parallel_for(out.rows / least_rows, grain, [&](std::int64_t begin, std::int64_t end) {
+        const std::int64_t past = end == out.rows / least_rows ? out.rows : end * least_rows;
+        dot_kernels().dots(d, begin * least_rows, past);
+    });
+}
 
 }  // namespace
 
@@ -50,6 +84,7 @@ const char* small_matmul_why_not(const View& a, const View& b, const View* bias,
 
 void small_matmul(const View& a, const View& b, const View* bias, const View& c) {
     const Matrix left(a), right(b), out(c);
+    if (suits_dots(left, right, out)) return run_dots(left, right, out, a, b, bias, c);
     const std::int64_t m = out.rows, n = out.columns, k = left.columns, width = direct::kernels().width;
     const std::int64_t panels = (n + width - 1) / width;
     const Scratch memory((panels * k * width + panels * width) * size_of(f32));
