@@ -18,3 +18,27 @@ function(calor_embed target file symbol)
     add_dependencies(${target} ${target}_${stem})
     target_sources(${target} PRIVATE ${output})
 endfunction()
+
+# calor_kernels(target file.kernel...): GPU kernels of a family. src/ops/view/copy.kernel becomes
+#     namespace calor::kernels { extern const gpu::KernelFile view_copy; }
+# which the family declares where it launches them.
+function(calor_kernels target)
+    foreach(file IN LISTS ARGN)
+        cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE OUTPUT_VARIABLE path)
+        cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE shown)
+        cmake_path(GET path STEM name)
+        cmake_path(GET path PARENT_PATH folder)
+        cmake_path(GET folder FILENAME family)
+        set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded/${family}_${name}.cpp)
+        add_custom_command(
+            OUTPUT ${output}
+            COMMAND ${CMAKE_COMMAND} -DINPUT=${path} -DOUTPUT=${output} -DKERNEL=${family}_${name} -DSHOWN=${shown} -P
+                    ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+            DEPENDS ${path} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+            COMMENT "Embedding ${shown}"
+            VERBATIM)
+        add_custom_target(${target}_${family}_${name} DEPENDS ${output})
+        add_dependencies(${target} ${target}_${family}_${name})
+        target_sources(${target} PRIVATE ${output})
+    endforeach()
+endfunction()

@@ -5,7 +5,7 @@
 find_package(GTest REQUIRED)
 
 # Two threads, so that threading is tested, and none of them spins: several programs share the cores.
-set(CALOR_TEST_ENVIRONMENT OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0)
+set(CALOR_TEST_ENVIRONMENT OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0 CALOR_CACHE=${PROJECT_BINARY_DIR}/kernel-cache)
 if(CALOR_SANITIZE MATCHES "address")
     list(APPEND CALOR_TEST_ENVIRONMENT ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1
          UBSAN_OPTIONS=print_stacktrace=1)

@@ -1,7 +1,15 @@
 # cmake -DINPUT=file -DOUTPUT=file.cpp -DSYMBOL=a::b::name -P embed.cmake: writes a C++ source that holds the file's
-# text as one raw string literal: nothing to escape, and fast to compile.
+# text as one raw string literal: nothing to escape, and fast to compile. With KERNEL=name and SHOWN=path in place of
+# SYMBOL: a gpu::KernelFile.
 cmake_minimum_required(VERSION 3.25)
 file(READ ${INPUT} text)
+if(KERNEL)
+    file(WRITE ${OUTPUT} "// Generated from ${SHOWN}.\n#include \"device/gpu/dialect.h\"\n\nnamespace calor::kernels {\n"
+         "extern const gpu::KernelFile ${KERNEL};\n"
+         "const gpu::KernelFile ${KERNEL} = {\"${SHOWN}\", R\"embed_(${text})embed_\"};\n"
+         "}  // namespace calor::kernels\n")
+    return()
+endif()
 string(REGEX MATCH "^(.*)::([^:]+)$" qualified ${SYMBOL})
 set(namespace "${CMAKE_MATCH_1}")
 set(name "${CMAKE_MATCH_2}")

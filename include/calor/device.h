@@ -10,7 +10,8 @@
 
 namespace calor {
 
-enum class DeviceKind : std::uint8_t { cpu };
+/// cuda: NVIDIA's GPUs through CUDA. opencl: every device with an OpenCL 1.2 driver.
+enum class DeviceKind : std::uint8_t { cpu, cuda, opencl };
 
 /// Names a device; a default-constructed one is the CPU.
 struct Device {
@@ -19,18 +20,37 @@ struct Device {
     friend bool operator==(const Device&, const Device&) = default;
 };
 
-/// "cpu:0".
+/// "cpu:0", "cuda:0", "opencl:1".
 std::string to_string(const Device& device);
-/// The device that "cpu" or "cpu:0" names. Throws DeviceError [device/unavailable].
+/// The device that "cpu", "cuda:0" or "opencl:1" names. Throws DeviceError [device/unavailable].
 Device device_named(std::string_view name, const Where& where = Where::current());
+
+/// Where tensors go that are made without a device. At first the one that CALOR_DEVICE names, else the CPU.
+/// Throws DeviceError [device/unavailable] when CALOR_DEVICE names none.
+Device default_device();
+/// Throws DeviceError [device/unavailable].
+void set_default_device(Device device, const Where& where = Where::current());
+/// While one lives, the default device of this thread.
+class OnDevice {
+public:
+    explicit OnDevice(Device device);
+    OnDevice(const OnDevice&) = delete;
+    OnDevice& operator=(const OnDevice&) = delete;
+    ~OnDevice();
+
+private:
+    Device device_;
+    const Device* outer_;
+};
 
 struct DeviceInfo {
     Device device;
     std::string name;                   ///< "cpu:0"
-    std::string description;            ///< model of the processor
+    std::string description;            ///< model of the processor or GPU
+    std::string driver;                 ///< of a GPU: driver and version
     std::int64_t memory = 0;            ///< bytes in all
-    int threads = 1;                    ///< workers that an operation may use
-    std::vector<std::string> features;  ///< instruction sets and libraries in use
+    int threads = 1;                    ///< workers that an operation may use; of a GPU: multiprocessors
+    std::vector<std::string> features;  ///< instruction sets, dtypes that it computes in, libraries in use
 };
 /// Every device of this machine that calor can use.
 std::vector<DeviceInfo> devices();
@@ -50,6 +70,17 @@ void set_memory_limit(std::int64_t bytes, Device device = {}, const Where& where
 void reset_peak_memory(Device device = {});
 /// Gives cached blocks back to the system.
 void empty_cache(Device device = {});
+
+/// What a device's compiler made for it is kept on disk, in $CALOR_CACHE, else $XDG_CACHE_HOME/calor, else
+/// ~/.cache/calor.
+struct KernelCache {
+    std::string folder;  ///< empty: none can be made, and nothing is kept
+    std::int64_t files = 0, bytes = 0;
+    std::int64_t limit = 0;  ///< bytes; what was not used longest goes first
+};
+KernelCache kernel_cache();
+/// Deletes all of it; gives the number of files.
+std::int64_t clear_kernel_cache();
 
 /// Workers that one CPU operation uses; results do not depend on it.
 int thread_count();

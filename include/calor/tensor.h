@@ -104,7 +104,7 @@ public:
     /// The values converted to another dtype: floats round to nearest even, float to integer truncates and saturates
     /// (NaN: 0), integers wrap. Never elided.
     Tensor to(DType dtype, const Where& where = Where::current()) const;
-    /// The tensor on another device. Throws DeviceError [device/unavailable].
+    /// The tensor on another device; the gradient is copied back. Throws DeviceError [device/unavailable].
     Tensor to(Device device, const Where& where = Where::current()) const;
 
     /// Computes the value now. Returns *this.
@@ -129,7 +129,8 @@ public:
     template <class T> void copy_to(std::span<T> out, const Where& where = Where::current()) const {
         copy_to(out.data(), dtype_of<T>, std::ssize(out), where);
     }
-    /// The evaluated elements of a tensor in host memory, contiguous; valid while this tensor (or a copy of it) lives.
+    /// The evaluated elements in host memory, contiguous; valid while this tensor (or a copy of it) lives. A GPU's
+    /// values are copied once.
     template <class T> std::span<const T> data(const Where& where = Where::current()) const {
         const void* first = host_data(dtype_of<T>, where);
         return {static_cast<const T*>(first), static_cast<std::size_t>(numel(where))};
@@ -180,8 +181,11 @@ private:
 void eval(std::span<const Tensor> tensors, const Where& where = Where::current());
 void eval(std::initializer_list<Tensor> tensors, const Where& where = Where::current());
 
-/// Makes a tensor from host values in row-major order; they are copied. Throws ShapeError [tensor/count].
+/// Makes a tensor on the default device (or a given one) from host values in row-major order; they are copied. Throws
+/// ShapeError [tensor/count].
 Tensor from_host(const void* values, std::int64_t count, DType dtype, const Shape& shape,
+                 const Where& where = Where::current());
+Tensor from_host(const void* values, std::int64_t count, DType dtype, const Shape& shape, Device device,
                  const Where& where = Where::current());
 
 /// A tensor of the given values and shape; the dtype follows T.

@@ -140,6 +140,7 @@ private:
             any = any || needs[i];
         }
         if (!any) return;
+        const OnDevice scope(node.device);  // of what the rule makes
         node.operation->gradient({node.attributes, inputs, outputs, flowing, {needs.get(), count}, grads, node.where});
         for (std::size_t i = 0; i < count; ++i) {
             if (!needs[i] || !grads[i].defined()) continue;

@@ -35,6 +35,7 @@ struct PredictOptions {
 // Each gives the exit status.
 int explain(const ExplainOptions& options);
 int list_devices();
+int show_cache(bool clear);
 int train(TrainOptions options);
 int predict(const PredictOptions& options);
 

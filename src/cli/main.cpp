@@ -1,5 +1,5 @@
-// calor: train, predict, explain, devices. Exit status 0: done; 1: an error while running; 2: a mistake on the command
-// line; 130: interrupted, with the state saved.
+// calor: train, predict, explain, devices, cache. Exit status 0: done; 1: an error while running; 2: a mistake on the
+// command line; 130: interrupted, with the state saved.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -27,6 +27,13 @@ void add_explain(CLI::App& app, Action& action) {
 
 void add_devices(CLI::App& app, Action& action) {
     app.add_subcommand("devices", "List the devices of this machine")->callback([&action] { action = list_devices; });
+}
+
+void add_cache(CLI::App& app, Action& action) {
+    auto clear = std::make_shared<bool>(false);
+    CLI::App* command = app.add_subcommand("cache", "Show the compiled GPU kernels that are kept on disk");
+    command->add_flag("--clear", *clear, "Delete them");
+    command->callback([clear, &action] { action = [clear] { return show_cache(*clear); }; });
 }
 
 void add_train(CLI::App& app, Action& action) {
@@ -69,6 +76,7 @@ int run(int argc, char** argv) {
     add_predict(app, action);
     add_explain(app, action);
     add_devices(app, action);
+    add_cache(app, action);
     try {
         app.parse(argc, argv);
         return action();

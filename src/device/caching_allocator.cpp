@@ -1,6 +1,10 @@
 #include "device/caching_allocator.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <bit>
+#include <map>
 
 #include "core/fail.h"
 
@@ -22,9 +26,10 @@ Ref<Storage> CachingAllocator::allocate(std::int64_t bytes, std::string_view ope
     const auto refuse = [&] {
         const auto in_use = statistics_.in_use;
         const auto limit = statistics_.limit ? std::to_string(statistics_.limit) + " bytes" : std::string("none");
+        std::string holders = largest_holders();
         lock.unlock();
         fail("memory/exhausted", operation, where,
-             {{"device", device_}, {"bytes", bytes}, {"in_use", in_use}, {"limit", limit}});
+             {{"device", device_}, {"bytes", bytes}, {"in_use", in_use}, {"limit", limit}}, std::move(holders));
     };
     if (absurd || (statistics_.limit && statistics_.in_use + size > statistics_.limit)) refuse();
     Storage* storage = nullptr;
@@ -35,10 +40,11 @@ Ref<Storage> CachingAllocator::allocate(std::int64_t bytes, std::string_view ope
         ++statistics_.cache_hits;
         storage->references.store(1, std::memory_order_relaxed);
     } else {
-        void* data = acquire_(size);
+        void* data = source_.acquire(size);
         if (!data) {
             empty_cache_locked();
-            data = acquire_(size);
+            source_.settle();
+            data = source_.acquire(size);
         }
         if (!data) refuse();
         storage = new Storage;
@@ -50,15 +56,43 @@ Ref<Storage> CachingAllocator::allocate(std::int64_t bytes, std::string_view ope
     ++statistics_.allocations;
     statistics_.in_use += size;
     statistics_.peak = std::max(statistics_.peak, statistics_.in_use);
+    if (track_) {
+        live_[storage] = operation;
+        source_.handed_out(*storage, bytes);
+    }
     return Ref<Storage>::adopt(storage);
 }
 
 void CachingAllocator::recycle(Storage* storage) {
     auto& self = *static_cast<CachingAllocator*>(storage->owner);
     const std::lock_guard lock(self.mutex_);
+    if (self.track_) {
+        self.source_.came_back(*storage);
+        self.live_.erase(storage);
+    }
     self.statistics_.in_use -= storage->bytes;
     self.statistics_.cached += storage->bytes;
     self.free_[storage->bytes].push_back(storage);
+}
+
+/// "held by matmul (3 tensors, 1200 bytes), add (...)": the five operations whose results hold the most.
+std::string CachingAllocator::largest_holders() const {
+    struct Held {
+        std::int64_t bytes = 0, count = 0;
+    };
+    std::map<std::string_view, Held> sums;
+    for (const auto& [storage, operation] : live_) {
+        sums[operation].bytes += storage->bytes;
+        ++sums[operation].count;
+    }
+    std::vector<std::pair<std::string_view, Held>> list(sums.begin(), sums.end());
+    std::ranges::sort(list, std::greater{}, [](const auto& entry) { return entry.second.bytes; });
+    std::string text;
+    for (std::size_t i = 0; i < list.size() && i < 5; ++i) {
+        text += fmt::format("{}{} ({} tensors, {} bytes)", i == 0 ? "held by results of " : ", ", list[i].first,
+                            list[i].second.count, list[i].second.bytes);
+    }
+    return text;
 }
 
 MemoryStatistics CachingAllocator::statistics() const {
@@ -84,7 +118,7 @@ void CachingAllocator::empty_cache() {
 void CachingAllocator::empty_cache_locked() {
     for (auto& [size, blocks] : free_) {
         for (Storage* block : blocks) {
-            return_(block->data, block->bytes);
+            source_.give_back(block->data, block->bytes);
             delete block;
         }
     }

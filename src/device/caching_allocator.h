@@ -1,5 +1,5 @@
 // Caching allocator: freed blocks are kept by size class and handed out again, so that a training loop stops asking the
-// system for memory after its first step. The device supplies the raw allocation.
+// system for memory after its first step. The device supplies the raw memory.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,24 @@
 
 namespace calor {
 
+/// Where an allocator's memory comes from.
+class MemorySource {
+public:
+    virtual ~MemorySource() = default;
+    virtual void* acquire(std::int64_t bytes) = 0;  ///< null when there is no memory
+    virtual void give_back(void* data, std::int64_t bytes) = 0;
+    /// Waits for what was freed but may still be in use, before memory is asked for once more.
+    virtual void settle() {}
+    /// A block of which the first `asked` bytes will be used was handed out, or came back.
+    virtual void handed_out(const Storage&, std::int64_t /*asked*/) {}
+    virtual void came_back(const Storage&) {}
+};
+
 class CachingAllocator {
 public:
-    using Acquire = void* (*)(std::int64_t bytes);  ///< null when there is no memory
-    using Return = void (*)(void* data, std::int64_t bytes);
-
-    CachingAllocator(std::string device, Acquire acquire, Return give_back)
-        : device_(std::move(device)), acquire_(acquire), return_(give_back) {}
+    /// With `track`, errors list the operations that hold the most memory.
+    CachingAllocator(std::string device, MemorySource& source, bool track = false)
+        : device_(std::move(device)), source_(source), track_(track) {}
 
     /// A block of at least `bytes`. Throws MemoryError [memory/exhausted] after the cache was freed in vain.
     Ref<Storage> allocate(std::int64_t bytes, std::string_view operation, const Where& where);
@@ -32,12 +43,14 @@ private:
     static void recycle(Storage* storage);
     static std::int64_t size_class(std::int64_t bytes);
     void empty_cache_locked();
+    std::string largest_holders() const;
 
     std::string device_;
-    Acquire acquire_;
-    Return return_;
+    MemorySource& source_;
+    bool track_;
     mutable std::mutex mutex_;
     std::unordered_map<std::int64_t, std::vector<Storage*>> free_;
+    std::unordered_map<const Storage*, std::string_view> live_;  ///< who asked for it; only with `track_`
     MemoryStatistics statistics_;
 };
 

@@ -12,6 +12,10 @@
 
 namespace calor {
 
+namespace gpu {
+class GpuBackend;
+}
+
 /// A point in a stream's work.
 class Event {
 public:
@@ -46,8 +50,11 @@ public:
     /// The calling thread's stream.
     virtual Stream& stream() = 0;
     /// Runs a fused elementwise chain. Inputs broadcast to the program's shape by stride 0; outputs have that shape.
-    virtual void run(const ElementwiseProgram& program, std::span<const View> inputs,
-                     std::span<const View> outputs) = 0;
+    /// `where` is for errors.
+    virtual void run(const ElementwiseProgram& program, std::span<const View> inputs, std::span<const View> outputs,
+                     const Where& where) = 0;
+    /// The backend as what GPUs have in common; null on the CPU.
+    virtual gpu::GpuBackend* gpu() { return nullptr; }
 
     virtual MemoryStatistics statistics() const = 0;
     virtual void set_limit(std::int64_t bytes) = 0;

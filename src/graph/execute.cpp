@@ -115,7 +115,7 @@ void run_elementwise(std::span<Node* const> members) {
             fmt::format("{} -> {}{}: fused loop, {} inputs, {} stored\n", names, name_of(root.values[0].dtype),
                         to_string(shape), inputs.size(), outputs.size());
     }
-    device.run(fused.program, inputs, outputs);
+    device.run(fused.program, inputs, outputs, root.where);
     // Members that were not stored stay pending with their inputs: asked for later, they are computed then.
     std::vector<Tensor> keep;  // finish() drops inputs, and with them unstored members
     if (members.size() > 1) {
@@ -145,8 +145,14 @@ void run_guarded(const Implementation& implementation, const Call& call) {
     }
 }
 
+[[noreturn]] void fail_unsupported(const Node& node) {
+    fail("device/unsupported", node.name(), node.where,
+         {{"device", to_string(node.device)}, {"what", fmt::format("implementation of {}", node.name())}});
+}
+
 void run_implementation(Node& node) {
     Backend& device = backend(node.device, node.where);
+    if (node.operation->implementations_on(node.device.kind).empty()) fail_unsupported(node);
     InlineVector<View, 3> inputs, outputs;
     for (const Tensor& t : node.inputs) inputs.push_back(view_of(value_of(t)));
     Strides plain;
@@ -162,7 +168,7 @@ void run_implementation(Node& node) {
         outputs[i] = view_of(v);
     }
     std::string refusals;
-    for (const Implementation& candidate : op.implementations(node.device.kind)) {
+    for (const Implementation& candidate : op.implementations_on(node.device.kind)) {
         const char* reason = disabled(candidate.name) ? "disabled by CALOR_DISABLE" : nullptr;
         if (!reason && candidate.why_not) reason = candidate.why_not(call);
         if (reason) {

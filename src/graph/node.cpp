@@ -79,7 +79,9 @@ Tensor record(const Operation& operation, Attributes attributes, std::span<const
     node->where = where;
     node->strict = strict_rounding;
     node->attributes = std::move(attributes);
-    if (!inputs.empty()) node->device = inputs[0].node()->device;
+    node->device = operation.device ? operation.device(node->attributes)
+                   : inputs.empty() ? default_device()
+                                    : inputs[0].node()->device;
     bool tracked = false;
     for (const Tensor& t : inputs) {
         node->inputs.push_back(t);

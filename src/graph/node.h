@@ -14,6 +14,7 @@ struct Value {
     DType dtype = f32;
     Layout layout;
     Ref<Storage> storage;
+    Ref<Storage> on_host = {};  ///< a dense copy that data() made of a GPU's values
 };
 
 class Node {

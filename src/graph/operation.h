@@ -116,6 +116,8 @@ struct Operation {
     Specs (*infer)(const InferContext& context) = nullptr;
     /// Null: the results are not differentiable.
     void (*gradient)(const GradContext& context) = nullptr;
+    /// Where the results lie; null: where the first input lies, or on the default device.
+    Device (*device)(const Attributes& attributes) = nullptr;
     /// Views: which input a result aliases; null: the first.
     std::size_t (*alias_of)(const Attributes& attributes, std::size_t output) = nullptr;
     /// Views: the layout of result number `index` over that input's storage; false when a copy is needed (then an
@@ -123,6 +125,14 @@ struct Operation {
     bool (*alias)(const Attributes& attributes, std::size_t index, const Shape& input, const Layout& from,
                   const Shape& output, Layout& to) = nullptr;
     std::span<const Implementation> (*implementations)(DeviceKind kind) = nullptr;
+    /// The same for GPUs: kernels of the dialect, and libraries that refuse other devices. Null: there are none, and
+    /// the operation throws DeviceError [device/unsupported] there. A GPU's memory is never handed to a CPU
+    /// implementation.
+    std::span<const Implementation> (*gpu_implementations)() = nullptr;
+    std::span<const Implementation> implementations_on(DeviceKind kind) const {
+        if (kind == DeviceKind::cpu) return implementations ? implementations(kind) : std::span<const Implementation>();
+        return gpu_implementations ? gpu_implementations() : std::span<const Implementation>();
+    }
     /// Rows of the elementwise table.
     const ElementwiseTraits* row = nullptr;
     void (*params)(const Attributes& attributes, double* params) = nullptr;

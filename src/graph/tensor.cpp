@@ -52,6 +52,27 @@ void copy_dense(const View& from, std::byte* to) {
     }
 }
 
+/// Copies a value of any device to dense row-major memory of the host. Of a GPU's value the range comes over in which
+/// its elements lie.
+void copy_values(const graph::Value& value, Device device, std::byte* to) {
+    const View view = graph::view_of(value);
+    if (device.kind == DeviceKind::cpu) return copy_dense(view, to);
+    if (view.count() == 0) return;
+    std::int64_t low = 0, high = 0;
+    for (std::int64_t a = 0; a < view.rank(); ++a) {
+        const std::int64_t reach = (view.size(a) - 1) * view.stride(a);
+        (reach < 0 ? low : high) += reach;
+    }
+    const std::int64_t size = size_of(view.dtype), bytes = (high - low + 1) * size;
+    Stream& stream = backend(device).stream();
+    if (view.contiguous()) return stream.copy_to_host(to, view.data, bytes);
+    const Ref<Storage> range = backend(Device{}).allocate(bytes, "copy_to", Where::current());
+    stream.copy_to_host(range->data, view.as<std::byte>() + low * size, bytes);
+    View here = view;
+    here.data = static_cast<std::byte*>(range->data) - low * size;
+    copy_dense(here, to);
+}
+
 }  // namespace
 
 const Shape& Tensor::shape(const Where& where) const { return defined_value(*this, "shape", where).shape; }
@@ -91,13 +112,6 @@ Tensor Tensor::requires_grad(bool on, const Where& where) const {
     return leaf;
 }
 
-Tensor Tensor::to(Device device, const Where& where) const {
-    (void)defined_value(*this, "to", where);
-    (void)backend(device, where);  // refuses devices that do not exist
-    if (device == node_->device) return *this;
-    fail_internal("two devices exist but no copy between them", where);
-}
-
 const Tensor& Tensor::eval(const Where& where) const {
     if (!evaluated()) calor::eval(std::span(this, 1), where);
     return *this;
@@ -115,8 +129,7 @@ void Tensor::copy_to(void* out, DType as, std::int64_t count, const Where& where
              describe(*this));
     }
     eval(where);
-    backend(node_->device).stream().synchronize();
-    copy_dense(graph::view_of(graph::value_of(*this)), static_cast<std::byte*>(out));
+    copy_values(graph::value_of(*this), node_->device, static_cast<std::byte*>(out));
 }
 
 void Tensor::read_item(void* out, DType as, const Where& where) const {
@@ -128,8 +141,14 @@ void Tensor::read_item(void* out, DType as, const Where& where) const {
 const void* Tensor::host_data(DType as, const Where& where) const {
     check_element_type(dtype(where), as, "data", where);
     eval(where);
-    backend(node_->device).stream().synchronize();
     graph::Value& value = graph::value_of(*this);
+    if (node_->device.kind != DeviceKind::cpu) {
+        if (!value.on_host) {
+            value.on_host = backend(Device{}).allocate(checked_bytes(value.shape, as, where), "data", where);
+            copy_values(value, node_->device, static_cast<std::byte*>(value.on_host->data));
+        }
+        return value.on_host->data;
+    }
     if (!is_contiguous(value.shape, value.layout.strides)) {
         // The node keeps the row-major copy from here on, so that the pointer lives as long as the tensor.
         auto dense = backend(node_->device).allocate(checked_bytes(value.shape, as, where), "data", where);
@@ -141,13 +160,20 @@ const void* Tensor::host_data(DType as, const Where& where) const {
 }
 
 Tensor from_host(const void* values, std::int64_t count, DType dtype, const Shape& shape, const Where& where) {
+    const Device device = default_device();
     const std::int64_t expected = numel(shape, where);
     if (count != expected) {
         fail("tensor/count", "tensor", where, {{"got", count}, {"shape", shape}, {"expected", expected}});
     }
-    auto storage = backend(Device{}).allocate(checked_bytes(shape, dtype, where), "tensor", where);
-    if (count > 0) backend(Device{}).stream().copy_to_device(storage->data, values, count * size_of(dtype));
-    return graph::make_value(std::move(storage), {contiguous_strides(shape), 0}, shape, dtype, {}, where);
+    Backend& to = backend(device, where);
+    auto storage = to.allocate(checked_bytes(shape, dtype, where), "tensor", where);
+    if (count > 0) to.stream().copy_to_device(storage->data, values, count * size_of(dtype));
+    return graph::make_value(std::move(storage), {contiguous_strides(shape), 0}, shape, dtype, device, where);
+}
+Tensor from_host(const void* values, std::int64_t count, DType dtype, const Shape& shape, Device device,
+                 const Where& where) {
+    const OnDevice scope(device);
+    return from_host(values, count, dtype, shape, where);
 }
 
 namespace detail {

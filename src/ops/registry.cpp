@@ -14,8 +14,8 @@ Descriptors all_descriptors() {
         pool_descriptors,          random_descriptors,      range_descriptors,
         reduce_descriptors,        resample_descriptors,    reshape_descriptors,
         scan_descriptors,          select_descriptors,      slice_descriptors,
-        softmax_descriptors,       sort_descriptors,        unfold_descriptors,
-        vector_norm_descriptors,
+        softmax_descriptors,       sort_descriptors,        transfer_descriptors,
+        unfold_descriptors,        vector_norm_descriptors,
     };
     Descriptors all;
     for (const auto family : families) {

@@ -45,6 +45,7 @@ Descriptors select_descriptors();
 Descriptors slice_descriptors();
 Descriptors softmax_descriptors();
 Descriptors sort_descriptors();
+Descriptors transfer_descriptors();
 Descriptors unfold_descriptors();
 Descriptors vector_norm_descriptors();
 

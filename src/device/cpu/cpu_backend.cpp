@@ -58,12 +58,13 @@ std::vector<std::string> processor_features() {
     return features;
 }
 
-class CpuBackend final : public Backend {
+class CpuBackend final : public Backend, private MemorySource {
 public:
     DeviceInfo info() const override {
         return {.device = {},
                 .name = "cpu:0",
                 .description = processor_name(),
+                .driver = {},
                 .memory = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE),
                 .threads = thread_count(),
                 .features = processor_features()};
@@ -75,7 +76,8 @@ public:
         static ImmediateStream stream;
         return stream;
     }
-    void run(const ElementwiseProgram& program, std::span<const View> in, std::span<const View> out) override {
+    void run(const ElementwiseProgram& program, std::span<const View> in, std::span<const View> out,
+             const Where&) override {
         run_elementwise(program, in, out);
     }
     MemoryStatistics statistics() const override { return allocator_.statistics(); }
@@ -85,7 +87,7 @@ public:
 
 private:
     /// Size classes are multiples of 64. Large blocks ask for large pages: fewer misses of the address cache.
-    static void* acquire(std::int64_t bytes) {
+    void* acquire(std::int64_t bytes) override {
         constexpr std::int64_t large_page = 2 << 20;
         const auto size = static_cast<std::size_t>(bytes);
         if (bytes < 2 * large_page) return std::aligned_alloc(64, size);
@@ -94,9 +96,9 @@ private:
         madvise(data, size, MADV_HUGEPAGE);
         return data;
     }
-    static void give_back(void* data, std::int64_t) { std::free(data); }
+    void give_back(void* data, std::int64_t) override { std::free(data); }
 
-    CachingAllocator allocator_{"cpu:0", &acquire, &give_back};
+    CachingAllocator allocator_{"cpu:0", *this};
 };
 
 }  // namespace

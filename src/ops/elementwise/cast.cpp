@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <mutex>
 
 #include "graph/node.h"
 #include "ops/registry.h"
@@ -67,6 +68,33 @@ void store_scalar(void* to, const Scalar& s, DType dtype) {
     }
 }
 
+/// A number in a GPU's memory. A program uses the same few again and again: the last ones are kept, so that an operand
+/// need not be copied each time.
+Ref<Storage> stored_number(std::uint64_t bits, Device device, const Where& where) {
+    struct Kept {
+        std::uint64_t bits;
+        Device device;
+        Ref<Storage> storage;
+    };
+    constexpr std::size_t most = 256;
+    static std::mutex mutex;
+    static auto* kept = new std::vector<Kept>;
+    static std::size_t next = 0;
+    const std::lock_guard lock(mutex);
+    for (const Kept& k : *kept) {
+        if (k.bits == bits && k.device == device) return k.storage;
+    }
+    Backend& to = backend(device, where);
+    Ref<Storage> storage = to.allocate(sizeof bits, "scalar", where);
+    to.stream().copy_to_device(storage->data, &bits, sizeof bits);
+    if (kept->size() < most) {
+        kept->push_back({bits, device, storage});
+    } else {
+        (*kept)[next++ % most] = {bits, device, storage};
+    }
+    return storage;
+}
+
 }  // namespace
 
 Tensor Tensor::to(DType dtype, const Where& where) const {
@@ -83,9 +111,15 @@ Tensor scalar(Scalar value, DType dtype, const Where& where) {
                                      : std::to_string(value.integer())},
               {"dtype", dtype}});
     }
-    auto storage = backend(Device{}).allocate(8, "scalar", where);
+    const Device device = default_device();
+    if (device.kind != DeviceKind::cpu) {
+        std::uint64_t bits = 0;
+        store_scalar(&bits, value, dtype);
+        return graph::make_value(stored_number(bits, device, where), {}, {}, dtype, device, where);
+    }
+    auto storage = backend(device).allocate(8, "scalar", where);
     store_scalar(storage->data, value, dtype);
-    return graph::make_value(std::move(storage), {}, {}, dtype, {}, where);
+    return graph::make_value(std::move(storage), {}, {}, dtype, device, where);
 }
 
 ops::Descriptors ops::cast_descriptors() { return {&cast_operation}; }

@@ -93,6 +93,14 @@ bool reads_rounded(const Row& row) {
     return row.gives == Gives::boolean || row.name == "minimum" || row.name == "maximum";
 }
 
+/// Numbers join the tensors' device.
+Device device_of(std::span<const Operand* const> operands) {
+    for (const Operand* o : operands) {
+        if (o->is_tensor()) return o->tensor().node()->device;
+    }
+    return default_device();
+}
+
 Tensor convert(const Operand& o, DType dtype, const Row& row) {
     if (o.is_tensor()) return o.tensor().to(dtype, o.where());
     return scalar(o.scalar(), reads_rounded(row) ? dtype : compute_type(dtype), o.where());
@@ -110,6 +118,7 @@ DType common_of_numbers(std::span<const Operand* const> operands) {
 Tensor record_all(const Operation& op, std::span<const Operand* const> operands, const Where& where) {
     const Row& row = row_of(op);
     const DType dtype = computed_in(row, common_dtype(op.name, operands, where), where);
+    const OnDevice scope(device_of(operands));
     InlineVector<Tensor, 3> inputs;
     for (const Operand* o : operands) inputs.push_back(convert(*o, dtype, row));
     return graph::record(op, {}, std::span<const Tensor>(inputs.begin(), inputs.end()), where);
@@ -231,6 +240,7 @@ Tensor apply_where(const Tensor& condition, const Operand& a, const Operand& b, 
     const Operand* const operands[] = {&a, &b};
     const DType dtype = common_dtype(op.name, operands, where);
     const Row& row = row_of(op);
+    const OnDevice scope(condition.device());
     return graph::record(op, {}, {condition.to(boolean, where), convert(a, dtype, row), convert(b, dtype, row)}, where);
 }
 

@@ -32,7 +32,7 @@ struct Row {
     Accepts accepts = Accepts::floating;
     Gives gives = Gives::same;
     /// Kernel expression over a, b, c and the parameters p0..p3: C, with the functions of OpenCL C and CUDA C and the
-    /// prelude's own, which begin with calor_.
+    /// dialect's own, which begin with calor_ and exist for every dtype that the row takes (device/gpu/dialect).
     const char* text = nullptr;
     /// Cotangent of each operand. All null: not differentiable. `zero_partial`: differentiable, with derivative 0.
     Partial partials[3] = {};

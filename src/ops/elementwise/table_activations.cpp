@@ -69,7 +69,7 @@ const Row rows[] = {
      1,
      floating,
      same,
-     "calor_clamp(a, 0, 6)",
+     "calor_relu6(a)",
      {[](const Terms& t) { return choose(open_interval(t.y, 0, 6), t.g, 0.0); }},
      -3,
      9,

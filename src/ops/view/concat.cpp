@@ -1,5 +1,6 @@
 // concat and split, each other's gradients; stack, chunk, tile, repeat and roll are made of them and of views.
 #include "calor/view.h"
+#include "ops/gpu.h"
 #include "ops/registry.h"
 #include "ops/support.h"
 
@@ -42,17 +43,23 @@ Specs infer_concat(const InferContext& c) {
     return {{shape, c.inputs[0].dtype()}};
 }
 
-void run_concat(const graph::Call& c) {
+/// Copies each part to its place.
+template <class Copy> void place_parts(const graph::Call& c, const Copy& copy) {
     const std::int64_t axis = c.attrs<ConcatAttributes>().axis;
     View part = c.outputs[0];
     for (const View& x : c.inputs) {
         part.shape = x.shape;
-        ops::copy_view(x, part);
+        copy(x, part);
         part.data = part.as<std::byte>() + x.size(axis) * part.stride(axis) * size_of(part.dtype);
     }
 }
 
-const graph::Implementation concat_implementations[] = {{.name = "copy", .run = run_concat}};
+const graph::Implementation concat_implementations[] = {
+    {.name = "copy", .run = [](const graph::Call& c) { place_parts(c, ops::copy_view); }}};
+const graph::Implementation concat_on_gpu[] = {
+    {.name = "copy", .run = [](const graph::Call& c) {
+         place_parts(c, [&](const View& from, const View& to) { ops::copy_on_gpu(c, from, to); });
+     }}};
 
 void concat_gradient(const GradContext& c) {
     const std::int64_t axis = c.attrs<ConcatAttributes>().axis;
@@ -65,9 +72,11 @@ void concat_gradient(const GradContext& c) {
 }
 
 const graph::Operation concat_operation{
-    .name = "concat", .infer = infer_concat, .gradient = concat_gradient, .implementations = [](DeviceKind) {
-        return std::span<const graph::Implementation>(concat_implementations);
-    }};
+    .name = "concat",
+    .infer = infer_concat,
+    .gradient = concat_gradient,
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(concat_implementations); },
+    .gpu_implementations = [] { return std::span<const graph::Implementation>(concat_on_gpu); }};
 
 Specs infer_split(const InferContext& c) {
     const auto& [axis, sizes] = c.attrs<SplitAttributes>();

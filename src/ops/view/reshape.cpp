@@ -2,6 +2,7 @@
 // copies.
 #include "calor/view.h"
 #include "graph/node.h"
+#include "ops/gpu.h"
 #include "ops/registry.h"
 #include "ops/support.h"
 
@@ -25,6 +26,12 @@ const graph::Implementation copies[] = {
          ops::copy_view(c.inputs[0], {c.outputs[0].data, c.outputs[0].dtype, c.inputs[0].shape, &dense});
      }}};
 std::span<const graph::Implementation> copy_implementations(DeviceKind) { return copies; }
+const graph::Implementation gpu_copies[] = {
+    {.name = "copy", .run = [](const graph::Call& c) {
+         const Strides dense = contiguous_strides(*c.inputs[0].shape);
+         ops::copy_on_gpu(c, c.inputs[0], {c.outputs[0].data, c.outputs[0].dtype, c.inputs[0].shape, &dense});
+     }}};
+std::span<const graph::Implementation> gpu_copy_implementations() { return gpu_copies; }
 
 Specs infer_reshape(const InferContext& c) {
     const Tensor& x = c.inputs[0];
@@ -92,7 +99,8 @@ const graph::Operation reshape_operation{
     .infer = infer_reshape,
     .gradient = [](const GradContext& c) { c.grads[0] = reshape(c.cotangent(), c.inputs[0].shape(), c.where); },
     .alias = alias_reshape,
-    .implementations = copy_implementations};
+    .implementations = copy_implementations,
+    .gpu_implementations = gpu_copy_implementations};
 
 bool alias_contiguous(const Attributes&, std::size_t, const Shape& from, const Layout& layout, const Shape&,
                       Layout& result) {
@@ -108,7 +116,8 @@ const graph::Operation contiguous_operation{.name = "contiguous",
                                                 },
                                             .gradient = [](const GradContext& c) { c.grads[0] = c.cotangent(); },
                                             .alias = alias_contiguous,
-                                            .implementations = copy_implementations};
+                                            .implementations = copy_implementations,
+                                            .gpu_implementations = gpu_copy_implementations};
 
 }  // namespace
 

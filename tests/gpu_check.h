@@ -1,0 +1,27 @@
+// What the tests of GPUs share: the devices there are, and the two sides of a comparison with the CPU.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "calor/calor.h"
+#include "device/gpu/gpu_backend.h"
+
+namespace calor::testing {
+
+/// One device of each kind that this machine has. Tests loop over them; where there is none they only compile.
+inline std::vector<Device> gpus() {
+    std::vector<Device> list;
+    for (const gpu::GpuBackend* b : gpu::gpu_backends()) {
+        if (b->device().index == 0) list.push_back(b->device());
+    }
+    return list;
+}
+inline gpu::GpuBackend& gpu_of(Device device) { return *backend(device).gpu(); }
+
+inline const Device host{};
+
+inline std::vector<double> doubles(const Tensor& t) { return t.to(host).to(f64).to_vector<double>(); }
+
+}  // namespace calor::testing
