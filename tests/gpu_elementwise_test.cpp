@@ -313,7 +313,9 @@ TEST(GpuElementwise, EveryWayToReachAnOperand) {
         same([](const Tensor& t) { return ca::slice(t, 3, {0, 15, 2}) + ca::slice(t, 3, {4, 12}); });
         same([](const Tensor& t) { return ca::permute(t, {0, 2, 3, 1}) + 1; });  // channels-last results
         same([](const Tensor& t) { return ca::permute(t, {3, 2, 1, 0}) + ca::permute(t, {3, 2, 1, 0}); });
-        same([](const Tensor& t) { return ca::permute(t, {1, 0, 2, 3}) - ca::slice(ca::permute(t, {1, 0, 2, 3}), 0, {0, 1}); });
+        same([](const Tensor& t) {
+            return ca::permute(t, {1, 0, 2, 3}) - ca::slice(ca::permute(t, {1, 0, 2, 3}), 0, {0, 1});
+        });
         same([](const Tensor& t) { return ca::flip(t, {3, 1}) + t; });
         same([](const Tensor& t) { return ca::slice(ca::reshape(t, {-1}), 0, {1, 3072}) + 1; });  // dense, off by one
         same([](const Tensor& t) { return ca::reshape(t, {-1, 3}) + ca::slice(ca::reshape(t, {-1, 3}), 0, {0, 1}); });
