@@ -1,18 +1,20 @@
-# calor_test(name SOURCES a.cpp b.cpp [LIBRARIES ...] [THREADS] [LOOPS]): a GoogleTest program and one CTest entry for it.
+# calor_test(name SOURCES a.cpp b.cpp [LIBRARIES ...] [THREADS] [LOOPS] [GPU]): a GoogleTest program and one CTest entry.
 # Tests may include src/ headers: the library exports everything. THREADS marks the tests that have something to show to
 # the thread sanitizer; its build leaves the others out. LOOPS marks tests with long loops of their own: they are
-# optimized in the sanitizer builds too.
+# optimized in the sanitizer builds too. GPU runs the program once more as opencl/name, with an OpenCL device as the default
+# device, bands around every block and poisoned memory, in the static variant of machines that have an OpenCL driver.
 find_package(GTest REQUIRED)
 
 # Two threads, so that threading is tested, and none of them spins: several programs share the cores.
 set(CALOR_TEST_ENVIRONMENT OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0 CALOR_CACHE=${PROJECT_BINARY_DIR}/kernel-cache)
+set(CALOR_RECORDED_KERNELS ${PROJECT_BINARY_DIR}/recorded-kernels)  # every variant that the GPU tests launched
 if(CALOR_SANITIZE MATCHES "address")
     list(APPEND CALOR_TEST_ENVIRONMENT ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1
          UBSAN_OPTIONS=print_stacktrace=1)
 endif()
 
 function(calor_test name)
-    cmake_parse_arguments(arg "THREADS;LOOPS" "" "SOURCES;LIBRARIES" ${ARGN})
+    cmake_parse_arguments(arg "THREADS;LOOPS;GPU" "" "SOURCES;LIBRARIES" ${ARGN})
     if(CALOR_SANITIZE MATCHES "thread" AND NOT arg_THREADS)
         return()
     endif()
@@ -27,6 +29,15 @@ function(calor_test name)
     target_compile_definitions(${name}_test PRIVATE CALOR_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     target_link_libraries(${name}_test PRIVATE calor GTest::gtest_main fmt::fmt ${arg_LIBRARIES})
     calor_add_test(${name} COMMAND ${name}_test)
+    file(GLOB opencl_drivers /etc/OpenCL/vendors/*.icd)
+    if(arg_GPU AND opencl_drivers AND NOT CALOR_SANITIZE AND NOT BUILD_SHARED_LIBS)
+        add_test(NAME ${CALOR_TEST_PREFIX}opencl/${name} COMMAND ${name}_test)
+        set_tests_properties(
+            ${CALOR_TEST_PREFIX}opencl/${name}
+            PROPERTIES ENVIRONMENT "${CALOR_TEST_ENVIRONMENT};CALOR_DEVICE=opencl;CALOR_GUARD=1;CALOR_RECORD_KERNELS=${CALOR_RECORDED_KERNELS}"
+                       TIMEOUT 900)
+        set_property(GLOBAL APPEND PROPERTY CALOR_RECORDING_TESTS ${CALOR_TEST_PREFIX}opencl/${name})
+    endif()
 endfunction()
 
 # calor_add_test(name COMMAND ...): a CTest entry with the tests' environment.

@@ -149,7 +149,7 @@ TEST(Copies, MoveEveryLayoutOnTheDevice) {
     for (const Device d : gpus()) {
         for (const DType t : {ca::f32, ca::bf16}) {
             if (t == ca::f64 && !gpu_of(d).traits().f64) continue;
-            const Tensor x = (ca::reshape(ca::arange(0, 3 * 40 * 36, 1, ca::f32), {3, 40, 36}).to(host)).to(t).eval();
+            const Tensor x = (ca::reshape(ca::testing::numbers(3 * 40 * 36), {3, 40, 36}).to(host)).to(t).eval();
             const Tensor y = x.to(d);
             const auto same = [&](auto f) {
                 EXPECT_EQ(ca::testing::doubles(ca::contiguous(f(y))), ca::testing::doubles(ca::contiguous(f(x))));
@@ -317,7 +317,7 @@ TEST(Dialect, TakesValuesStructsListsAndTables) {
 TEST(Dialect, MovesVectors) {
     for (const Device d : gpus()) {
         for (const auto& [t, n] : {std::pair{ca::f32, 4}, {ca::f16, 8}, {ca::bf16, 2}, {ca::u8, 16}}) {
-            const Tensor x = ca::arange(0, 64, 1, ca::f32).to(host).to(t).to(d).eval(), y = room(d, {64}, t);
+            const Tensor x = ca::testing::numbers(64).to(t).to(d).eval(), y = room(d, {64}, t);
             start(d, "vectors", t, n).buffer(view_of(x)).buffer(view_of(y)).size(64).over(64, n);
             EXPECT_EQ(ca::testing::doubles(y)[63], 64.0);
             EXPECT_EQ(ca::testing::doubles(y)[0], 1.0);
@@ -327,7 +327,7 @@ TEST(Dialect, MovesVectors) {
 
 TEST(Dialect, SplitsPositionsInBothIndexWidths) {
     for (const Device d : gpus()) {
-        const Tensor x = ca::reshape(ca::arange(0, 7 * 5 * 3, 1, ca::f32).to(host), {7, 5, 3}).to(d).eval();
+        const Tensor x = ca::reshape(ca::testing::numbers(7 * 5 * 3), {7, 5, 3}).to(d).eval();
         for (const bool wide : {false, true}) {
             for (const auto& [sizes, strides] : {std::pair{ca::Dims{3, 7, 5}, ca::Dims{1, 15, 3}},
                                                  {ca::Dims{105}, ca::Dims{1}},
