@@ -1,4 +1,5 @@
 // GPU devices: memory, copies, launches and their errors, the words of the dialect, the cache of kernels.
+#include <dlpack/dlpack.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -167,6 +168,19 @@ TEST(Copies, MoveEveryLayoutOnTheDevice) {
             same([](const Tensor& a) { return ca::concat({a, a}, 2); });
             same([](const Tensor& a) { return ca::slice(a, 0, {1, 1}); });
         }
+    }
+}
+
+TEST(Copies, ThroughDLPackNeedAddresses) {
+    for (const Device d : gpus()) {
+        const Tensor x = ca::ones({2}).to(d);
+        if (d.kind == ca::DeviceKind::opencl) {
+            expect_error("device/unsupported", [&] { (void)ca::to_dlpack(x); });
+            continue;
+        }
+        DLManagedTensor* out = ca::to_dlpack(x);
+        EXPECT_EQ(out->dl_tensor.device.device_type, kDLCUDA);
+        out->deleter(out);
     }
 }
 

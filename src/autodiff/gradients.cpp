@@ -49,7 +49,7 @@ std::vector<Tensor> Gradients::tensors() const {
 
 Gradients backward(const Tensor& loss, const BackwardOptions& options, const Where& where) {
     check_scalar(loss, "backward", where);
-    const Tensor seed = ones(loss.shape(), loss.dtype(), where);
+    const Tensor seed = ones_like(loss, where);
     return autodiff::reverse({.outputs = {&loss, 1},
                               .cotangents = {&seed, 1},
                               .inputs = {},
@@ -65,7 +65,7 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vec
                               const Where& where) {
     std::vector<Tensor> seeds = cotangents;
     if (seeds.empty()) {
-        for (const Tensor& o : outputs) seeds.push_back(ones(o.shape(where), o.dtype(where), where));
+        for (const Tensor& o : outputs) seeds.push_back(ones_like(o, where));
     }
     if (seeds.size() != outputs.size()) {
         fail("value/count", "gradients", where,
@@ -93,7 +93,7 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vec
                                     where)
                       .gradients;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-        if (!result[i].defined()) result[i] = zeros(inputs[i].shape(where), inputs[i].dtype(where), where);
+        if (!result[i].defined()) result[i] = zeros_like(inputs[i], where);
     }
     return result;
 }

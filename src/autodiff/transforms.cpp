@@ -94,7 +94,7 @@ std::vector<Tensor> pull_back(const std::vector<Tensor>& outputs, const std::vec
                               const std::vector<Tensor>& cotangents, const Where& where, bool create_graph = true) {
     if (std::ranges::none_of(outputs, [](const Tensor& t) { return t.tracked(); })) {
         std::vector<Tensor> none;
-        for (const Tensor& t : inputs) none.push_back(zeros(t.shape(), t.dtype(), where));
+        for (const Tensor& t : inputs) none.push_back(zeros_like(t, where));
         return none;
     }
     return gradients(outputs, inputs, cotangents, {.create_graph = create_graph}, where);
@@ -157,7 +157,7 @@ JvpResult jvp(const TensorsFunction& f, const std::vector<Tensor>& inputs, const
     std::vector<Tensor> dummies;
     for (const Tensor& o : outputs) {
         const bool floating = is_floating(o.dtype());
-        const Tensor start = zeros(o.shape(), o.dtype(), where);
+        const Tensor start = zeros_like(o, where);
         dummies.push_back(floating ? start.requires_grad(true, where) : start);
     }
     const std::vector<Tensor> pulled = pull_back(outputs, fresh, dummies, where);

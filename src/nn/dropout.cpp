@@ -39,6 +39,7 @@ Tensor dropout(const Tensor& x, const DropoutOptions& o, const Where& at) {
         for (std::int64_t i = 2; i < shape.rank(); ++i) shape[i] = 1;
     }
     if (o.p == 0) return x;
+    const OnDevice scope(x.device());
     const Tensor kept = bernoulli(1 - o.p, shape, boolean, default_generator(), at);
     return where(kept, o.p == 1 ? x : mul(x, 1 / (1 - o.p), at), 0, at);
 }

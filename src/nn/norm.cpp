@@ -78,6 +78,7 @@ Tensor BatchNorm::operator()(const Tensor& x, const Where& where) const {
 
 void BatchNorm::follow(const Tensor& mean, const Tensor& variance, std::int64_t count, const Where& where) const {
     const NoGrad guard;
+    const OnDevice scope(running_mean.value().device());
     const Tensor batches = num_batches_tracked.value() + 1;
     num_batches_tracked.set(batches, where);
     const DType dtype = running_mean.dtype();

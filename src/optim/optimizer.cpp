@@ -54,6 +54,7 @@ void Optimizer::step(const Gradients& gradients, const Where& where) {
                   {"help", "a gradient has the shape of its parameter"}});
         }
         const DType dtype = compute_type(value.dtype());
+        const OnDevice scope(value.device());
         std::vector<Tensor> moments = slot.moments;
         if (moments.empty()) moments.assign(moment_names().size(), zeros(value.shape(), dtype, where));
         Update next = update(value.to(dtype, where), gradient.to(dtype, where), moments, slot.step + 1);

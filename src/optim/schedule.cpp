@@ -37,6 +37,7 @@ Tensor clip_grad_norm(Gradients& gradients, double max_norm, const Where& where)
     const std::vector<Tensor> values = gradients.values();
     const bool wide = std::ranges::any_of(values, [](const Tensor& t) { return t.dtype() == f64; });
     const DType dtype = wide ? f64 : f32;
+    const OnDevice scope(values.empty() ? default_device() : values[0].device());
     Tensor total = scalar(0, dtype, where);
     for (const Tensor& g : values) total = total + sum(square(g.to(dtype, where), where), {}, false, where);
     const Tensor norm = sqrt(total, where);

@@ -83,6 +83,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
     // Scaling q costs T E multiplications, scaling the scores T S.
     Tensor scores = matmul(mul(widened(q), scale, where), transpose(widened(k), -1, -2, where), where);
     if (options.mask.defined() && options.mask.dtype() != boolean) scores = add(scores, widened(options.mask), where);
+    const OnDevice scope(q.device());
     const Tensor attended = allowed(options, q.size(-2), k.size(-2), where);
     if (attended.defined()) scores = calor::where(attended, {scores, where}, {-HUGE_VAL, where}, where);
     Tensor weights = softmax(scores, -1, where);

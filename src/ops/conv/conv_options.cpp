@@ -84,6 +84,7 @@ Tensor fold_border(const Tensor& g, const Dims& sizes, const std::vector<Padding
                    const Where& where) {
     Shape shape{g.shape()[0], g.shape()[1]};
     for (const std::int64_t s : sizes) shape.push_back(s);
+    const OnDevice scope(g.device());
     const Tensor padded =
         pad(expand(zeros(Shape(shape.rank(), 1), g.dtype(), where), shape, where), border, mode, where);
     const graph::Node& node = *padded.node();

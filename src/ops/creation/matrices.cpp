@@ -97,6 +97,7 @@ void run_eye(const graph::Call& c) {
     const auto& a = c.attrs<EyeAttributes>();
     const View& y = c.outputs[0];
     const std::int64_t size = size_of(y.dtype), shift = std::clamp(a.diagonal, -farthest, farthest);
+    const OnDevice scope(Device{});  // the bits are read here
     const Tensor one = ones({}, y.dtype);
     const void* bits = graph::view_of(graph::value_of(one)).data;
     if (y.count() == 0) return;

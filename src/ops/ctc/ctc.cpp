@@ -85,6 +85,7 @@ Tensor record_loss(const graph::Operation& op, const Tensor& scores, const Tenso
         case CtcReduction::sum: return sum(losses, {}, false, where);
         case CtcReduction::mean: break;
     }
+    const OnDevice scope(losses.device());
     return mean(div(losses, label_counts(*problem, losses.dtype(), where), where), {}, false, where);
 }
 

@@ -60,8 +60,13 @@ void check_device(const DLDevice& device, const Where& where) {
 
 DLManagedTensor* to_dlpack(const Tensor& tensor, const Where& where) {
     if (!tensor.defined()) fail("tensor/undefined", "to_dlpack", where, {{"argument", "the tensor"}});
+    const Device device = tensor.device();
+    if (device.kind == DeviceKind::opencl) {  // its buffers have no addresses
+        fail("device/unsupported", "to_dlpack", where,
+             {{"device", to_string(device)}, {"what", "memory that other libraries can read through DLPack"}});
+    }
     tensor.eval(where);
-    backend(tensor.device()).stream().synchronize();
+    backend(device).stream().synchronize();
     const graph::Value& value = graph::value_of(tensor);
     auto* out = new Export;
     out->storage = value.storage;
@@ -69,7 +74,7 @@ DLManagedTensor* to_dlpack(const Tensor& tensor, const Where& where) {
     out->strides = value.layout.strides;
     DLTensor& t = out->managed.dl_tensor;
     t.data = value.storage->data;
-    t.device = {kDLCPU, 0};
+    t.device = {device.kind == DeviceKind::cuda ? kDLCUDA : kDLCPU, device.index};
     t.ndim = static_cast<int>(value.shape.rank());
     t.dtype = type_of(value.dtype);
     t.shape = out->shape.data();

@@ -198,6 +198,7 @@ Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners, c
         return reshape(select(map, 2, j, where), shape, where);
     };
     Tensor grid = column(rank);
+    const OnDevice scope(grid.device());
     for (std::int64_t a = rank - 1; a >= 0; --a) {
         // (2 i + 1 - n) / n, with aligned corners (2 i + 1 - n) / (n - 1); 0 on an axis of one element
         const std::int64_t n = size[a], divisor = std::max<std::int64_t>(1, align_corners ? n - 1 : n);

@@ -35,6 +35,7 @@ void run_one_hot(const graph::Call& c) {
     cpu::parallel_for(bytes, 1 << 18, [&](std::int64_t begin, std::int64_t end) {
         std::memset(y.as<std::byte>() + begin, 0, static_cast<std::size_t>(end - begin));
     });
+    const OnDevice scope(Device{});  // the bits are read here
     const Tensor one = y.dtype == boolean ? scalar(true, boolean) : scalar(1, y.dtype);
     Shape shape = *indices.shape;
     shape.push_back(1);
@@ -96,6 +97,7 @@ Tensor nonzero(const Tensor& x, const Where& where) {
             rest /= x.shape()[a];
         }
     }
+    const OnDevice scope(x.device());
     return tensor(indices, {std::ssize(positions), rank}, where);
 }
 
@@ -107,6 +109,7 @@ Tensor masked_select(const Tensor& x, const Tensor& mask, const Where& where) {
         std::int64_t& size = shape[shape.rank() - a];
         if (size == 1) size = shorter[shorter.rank() - a];
     }
+    const OnDevice scope(x.device());
     const Tensor flags = expand(mask, shape, where), values = expand(x, shape, where);
     return index_select(reshape(values, {-1}, where), 0, tensor(true_positions(flags, where), where), where);
 }

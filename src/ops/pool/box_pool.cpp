@@ -145,6 +145,7 @@ MaxPoolResult fractional_max_pool(const Tensor& x, const FractionalMaxPoolOption
     if (samples.defined()) {
         check_samples(x, samples, rank, where);
     } else {
+        const OnDevice scope(x.device());
         samples = uniform({x.shape()[0], x.shape()[1], rank}, 0, 1, f64, generator, where);
     }
     const Tensor values = graph::record(box_operation, std::move(a), {x, samples.detach()}, where);

@@ -155,6 +155,7 @@ Tensor inside_mask(const Tensor& y, const Axes& axes, const Tensor& x, const Tar
         }
         Shape shape(y.rank(), 1);
         shape[axes[i]] = r.outputs;
+        const OnDevice scope(y.device());
         const Tensor one = tensor(inside, shape, where).to(boolean, where);
         mask = mask.defined() ? logical_and(mask, one, where) : one;
     }

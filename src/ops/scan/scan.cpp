@@ -44,7 +44,7 @@ Tensor wide(const Tensor& x, const Where& where) {
 /// y_i = x_{i - by} along an axis; zeros come in.
 Tensor moved(const Tensor& x, std::int64_t axis, std::int64_t by, const Where& where) {
     if (x.numel() == 0) return x;
-    if (x.size(axis) == 1) return zeros(x.shape(), x.dtype(), where);
+    if (x.size(axis) == 1) return zeros_like(x, where);
     std::vector<Padding> paddings(static_cast<std::size_t>(x.rank() - axis));
     paddings[0] = {by, -by};
     return pad(x, paddings, 0, where);
@@ -205,6 +205,7 @@ Tensor logcumsumexp(const Tensor& x, std::int64_t axis, const ScanOptions& optio
     const std::int64_t n = x.size(a.axis);
     Shape one = x.shape();
     one[a.axis] = 1;
+    const OnDevice scope(y.device());
     const Tensor nothing = full(one, -HUGE_VAL, y.dtype(), where);
     if (a.reverse) return concat({narrow(y, a.axis, 1, n - 1, where), nothing}, a.axis, where);
     return concat({nothing, narrow(y, a.axis, 0, n - 1, where)}, a.axis, where);

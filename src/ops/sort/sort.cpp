@@ -61,6 +61,7 @@ void check_k(std::string_view operation, std::int64_t k, std::int64_t least, std
 SortResult sort(const Tensor& x, std::int64_t axis, bool descending, const Where& where) {
     ops::check_defined("sort", x, "the tensor", where);
     const std::int64_t at = ops::normalize_axis("sort", axis, std::max<std::int64_t>(x.rank(), 1), where);
+    const OnDevice scope(x.device());
     if (x.rank() == 0) return {x, zeros({}, i64, where)};
     return record(sort_operation, x, {at, x.shape()[at], descending}, where);
 }

@@ -110,6 +110,7 @@ Ranges cut(const Tensor& x, const std::vector<Padding>& paddings, const Where& w
 
 std::uint64_t element_bits(const Scalar& value, DType dtype, const Where& where) {
     const bool flag = dtype == boolean && value.kind() == Scalar::Kind::integer;
+    const OnDevice scope(Device{});  // the bits are read here
     const Tensor one = scalar(flag ? Scalar(value.integer() != 0) : value, dtype, where);
     std::uint64_t bits = 0;
     std::memcpy(&bits, graph::view_of(graph::value_of(one)).data, static_cast<std::size_t>(size_of(dtype)));
