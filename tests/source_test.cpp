@@ -72,6 +72,18 @@ TEST(Catalogue, EntriesAreWhole) {
 }
 
 /// Files stay short enough to read: none above 600 lines.
+// OpenCL C 1.2 has no variadic macros and reserves vector names of bool; some compilers take both, others refuse.
+TEST(Source, KernelsKeepToOpenClWords) {
+    const std::regex refused(R"re(#define[^\n]*\.\.\.\)|__VA_ARGS__|\bbool(2|3|4|8|16)\b)re");
+    int kernels = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(CALOR_SOURCE_DIR) / "src")) {
+        if (entry.path().extension() != ".kernel") continue;
+        ++kernels;
+        EXPECT_FALSE(std::regex_search(read(entry.path()), refused)) << entry.path();
+    }
+    EXPECT_GT(kernels, 5);
+}
+
 TEST(Source, FilesAreShort) {
     for (const char* folder : {"src", "include", "tests", "bench", "examples"}) {
         for (const auto& entry : fs::recursive_directory_iterator(fs::path(CALOR_SOURCE_DIR) / folder)) {

@@ -235,7 +235,7 @@ std::string prelude(const Source& source, DeviceKind target, bool f64_there) {
 
 }  // namespace
 
-std::string_view kernel_name_of(DType dtype) { return dtype == boolean ? "bool8" : name_of(dtype); }
+std::string_view kernel_name_of(DType dtype) { return dtype == boolean ? "b8" : name_of(dtype); }
 
 std::vector<Parameter> parameters_of(const KernelFile& file, std::string_view entry) {
     const std::string_view text = file.text;

@@ -38,7 +38,7 @@ struct Source {
     void use(DType dtype) { dtypes |= 1U << static_cast<unsigned>(dtype); }
 };
 
-/// The name of a dtype in kernels: name_of(), and "bool8" for bool.
+/// The name of a dtype in kernels: name_of(), and "b8" for bool.
 std::string_view kernel_name_of(DType dtype);
 
 /// The parameters of a kernel; empty when the file has no such entry. Throws InternalError for a head that cannot be

@@ -249,7 +249,7 @@ int vector_of(const EmitPlan& plan, std::span<const View> inputs, std::span<cons
 }  // namespace
 
 std::string cast_expression(DType from, DType to, const std::string& value) {
-    if (to == boolean) return "(bool8)(" + value + " != 0)";
+    if (to == boolean) return "(b8)(" + value + " != 0)";
     if (is_half(to)) {
         if (from == f64) return "calor_odd_from_f64(" + value + ")";
         if (from == i64 || from == i32) return "calor_odd_from_i64((i64)" + value + ")";
