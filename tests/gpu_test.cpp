@@ -96,7 +96,7 @@ TEST(Devices, RefuseOperationsWithoutAKernel) {
 
 TEST(Copies, GoThereAndBack) {
     for (const Device d : gpus()) {
-        for (const std::int64_t n : {0, 1, 3, 1000, 3000017}) {
+        for (const std::int64_t n : {0, 1, 3, 1000, 1 << 20, 3000017}) {
             const auto values = counted(n);
             const Tensor x = ca::from_host(values.data(), n, ca::f32, {n}, host);
             const Tensor there = x.to(d);
@@ -376,10 +376,18 @@ TEST(Dialect, Casts) {
 // ---- errors ----
 
 TEST(Launches, RefuseWrongArguments) {
+    static const KernelFile typed{"tests/typed.kernel", "KERNEL(typed, OUT(X, y), VALUE(f32, v)) { y[0] = v; }\n"};
     for (const Device d : gpus()) {
         const Tensor x = room(d, {4});
         expect_error("internal/state", [&] { start(d, "sums").buffer(view_of(x)).size(4).run(1); });
         expect_error("internal/state", [&] { start(d, "sums").buffer(view_of(x)).size(4).size(4).run(1); });
+        expect_error("internal/state", [&] {
+            Launch(ca::backend(d), typed, "typed", "words", here)
+                .constant("X", ca::f32)
+                .buffer(view_of(x))
+                .value(2.0)
+                .run(1);
+        });
         expect_error("internal/state", [&] { start(d, "missing").buffer(view_of(x)).run(1); });
     }
     expect_error("internal/state", [] { (void)Launch(ca::backend(host), words, "sums", "words", here); });

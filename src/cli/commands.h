@@ -23,8 +23,9 @@ struct TrainOptions {
     std::int64_t epochs = 3, batch_size = 128;
     double learning_rate = 2e-3;
     std::uint64_t seed = 1;
-    std::string out = "mnist.safetensors", resume, data = "data/mnist", device = "cpu";
-    int threads = 0;  ///< 0: all cores
+    std::string out = "mnist.safetensors", resume, data = "data/mnist";
+    std::string device;  ///< empty: the default one
+    int threads = 0;     ///< 0: all cores
 };
 struct PredictOptions {
     std::string model;

@@ -52,9 +52,9 @@ void add_train(CLI::App& app, Action& action) {
         mnist->add_option("--resume", o->resume, "A checkpoint that an interrupted run left")->check(CLI::ExistingFile);
     resume->excludes(epochs)->excludes(batch)->excludes(rate)->excludes(seed);
     mnist->add_option("--threads", o->threads, "Worker threads (default: all cores)")->check(CLI::Range(1, 1024));
-    mnist->add_option("--device", o->device, "Where to train: cpu");
     mnist->add_option("--data", o->data, "Folder with the MNIST files")->check(CLI::ExistingDirectory);
     for (CLI::Option* option : mnist->get_options()) option->capture_default_str();
+    mnist->add_option("--device", o->device, "Where to train: cpu, cuda, opencl (default: CALOR_DEVICE, else cpu)");
     mnist->callback([o, &action] { action = [o] { return train(*o); }; });
 }
 

@@ -178,11 +178,14 @@ void check_writable(const std::string& out) {
 
 int train(TrainOptions o) {
     check_writable(o.out);
-    (void)device_named(o.device);
+    if (!o.device.empty()) set_default_device(device_named(o.device));
     if (o.threads > 0) set_thread_count(o.threads);
     if (!o.resume.empty()) take_from_checkpoint(o);
     manual_seed(o.seed);
-    const data::Mnist mnist = data::load_mnist(o.data);
+    const data::Mnist mnist = [&] {
+        const OnDevice scope(Device{});  // batches go to the device, the whole set stays here
+        return data::load_mnist(o.data);
+    }();
     Training training(o, mnist);
     if (!o.resume.empty()) training.load(o.resume);
     const auto start = std::chrono::steady_clock::now();
@@ -194,8 +197,10 @@ int train(TrainOptions o) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     training.save_model();
     std::filesystem::remove(checkpoint_path(o));
-    fmt::print("test accuracy {:.2f} % of 10,000 images, after {:.1f} s of training on {} threads\n",
-               100 * training.test_accuracy(), seconds, thread_count());
+    const Device device = default_device();
+    fmt::print("test accuracy {:.2f} % of 10,000 images, after {:.1f} s of training on {}\n",
+               100 * training.test_accuracy(), seconds,
+               device.kind == DeviceKind::cpu ? fmt::format("{} threads", thread_count()) : to_string(device));
     fmt::print("weights {:08x} saved to {}\n", training.fingerprint(), o.out);
     return 0;
 }

@@ -105,9 +105,12 @@ public:
         enter();
         check(driver_api()->upload(address(to), pinned, size(bytes), stream_), "cuMemcpyHtoDAsync");
     }
-    void download(void* to, const void* from, std::int64_t bytes) override {
+    void fetch(void* pinned, const void* from, std::int64_t bytes) override {
         enter();
-        check(driver_api()->download(to, address(from), size(bytes), stream_), "cuMemcpyDtoHAsync");
+        check(driver_api()->download(pinned, address(from), size(bytes), stream_), "cuMemcpyDtoHAsync");
+    }
+    void download(void* to, const void* from, std::int64_t bytes) override {
+        fetch(to, from, bytes);
         check(driver_api()->stream_synchronize(stream_), "cuStreamSynchronize");
     }
     void copy(void* to, const void* from, std::int64_t bytes) override {

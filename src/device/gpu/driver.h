@@ -87,6 +87,8 @@ public:
 
     /// Asynchronous: `pinned` must stay as it is until a later event is done.
     virtual void upload(void* to, const void* pinned, std::int64_t bytes) = 0;
+    /// Asynchronous: the data is in `pinned` when a later event is done.
+    virtual void fetch(void* pinned, const void* from, std::int64_t bytes) = 0;
     /// Waits for the data.
     virtual void download(void* to, const void* from, std::int64_t bytes) = 0;
     virtual void copy(void* to, const void* from, std::int64_t bytes) = 0;

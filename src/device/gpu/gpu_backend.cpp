@@ -156,8 +156,39 @@ void GpuBackend::came_back(const Storage& storage) {
     });
 }
 
+GpuBackend::Staging& GpuBackend::next_staging() {
+    Staging& s = staging_[next_staging_++ % std::size(staging_)];
+    if (s.busy) s.busy->wait();
+    if (!s.data) s.data = static_cast<std::byte*>(driver_->allocate_pinned(staging_bytes));
+    if (!s.data) throw DriverFailure{"allocation of staging memory", "no memory", true};
+    return s;
+}
+
 void GpuBackend::copy_to_host(void* host, const void* device, std::int64_t bytes) {
-    if (bytes > 0) guarded([&] { driver_->download(host, device, bytes); });
+    auto* to = static_cast<std::byte*>(host);
+    const auto* from = static_cast<const std::byte*>(device);
+    if (bytes <= 0) return;
+    guarded([&] {
+        if (bytes < staging_bytes) return driver_->download(host, device, bytes);
+        // One piece is on its way while the one before is copied.
+        Staging* before = nullptr;
+        std::int64_t before_at = 0;
+        for (std::int64_t at = 0; at < bytes || before; at += staging_bytes) {
+            Staging* now = nullptr;
+            if (at < bytes) {
+                now = &next_staging();
+                driver_->fetch(now->data, from + at, std::min(staging_bytes, bytes - at));
+                now->busy = driver_->record();
+            }
+            if (before) {
+                before->busy->wait();
+                const std::int64_t count = std::min(staging_bytes, bytes - before_at);
+                std::memcpy(to + before_at, before->data, static_cast<std::size_t>(count));
+            }
+            before = now;
+            before_at = at;
+        }
+    });
 }
 
 void GpuBackend::copy_to_device(void* device, const void* host, std::int64_t bytes) {
@@ -166,10 +197,7 @@ void GpuBackend::copy_to_device(void* device, const void* host, std::int64_t byt
     guarded([&] {
         for (std::int64_t at = 0; at < bytes; at += staging_bytes) {
             const std::int64_t count = std::min(staging_bytes, bytes - at);
-            Staging& s = staging_[next_staging_++ % std::size(staging_)];
-            if (s.busy) s.busy->wait();
-            if (!s.data) s.data = static_cast<std::byte*>(driver_->allocate_pinned(staging_bytes));
-            if (!s.data) throw DriverFailure{"allocation of staging memory", "no memory", true};
+            Staging& s = next_staging();
             std::memcpy(s.data, from + at, static_cast<std::size_t>(count));
             driver_->upload(to + at, s.data, count);
             s.busy = driver_->record();

@@ -92,6 +92,7 @@ private:
         std::byte* data = nullptr;
         std::unique_ptr<DriverEvent> busy;
     };
+    Staging& next_staging();
     Staging staging_[4];
     std::size_t next_staging_ = 0;
 };

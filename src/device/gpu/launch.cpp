@@ -27,6 +27,15 @@ Magic magic_of(std::int64_t size) {
     return {static_cast<std::uint32_t>(magic), shift};
 }
 
+/// Bytes of a type that is spelled out; 0: a macro that only the compiler knows.
+std::size_t bytes_of(std::string_view type) {
+    for (int t = 0; t < dtype_count; ++t) {
+        const auto dtype = static_cast<DType>(t);
+        if (!is_half(dtype) && type == kernel_name_of(dtype)) return static_cast<std::size_t>(size_of(dtype));
+    }
+    return type == "int" ? 4 : 0;
+}
+
 template <class T> void append(std::vector<std::byte>& memory, T value) {
     const auto* first = reinterpret_cast<const std::byte*>(&value);
     memory.insert(memory.end(), first, first + sizeof value);
@@ -139,8 +148,13 @@ void Launch::check(const Kernel& kernel) const {
     }
     for (std::size_t i = 0; i < items_.size(); ++i) {
         const Kind expected = kernel.parameters[i].kind, got = items_[i].kind;
-        if (expected == got || (expected <= Kind::inout && got == Kind::in)) continue;
-        wrong("the argument for " + kernel.parameters[i].name + " is of another kind");
+        if (expected != got && !(expected <= Kind::inout && got == Kind::in)) {
+            wrong("the argument for " + kernel.parameters[i].name + " is of another kind");
+        }
+        const std::size_t bytes = got == Kind::value ? bytes_of(kernel.parameters[i].type) : 0;
+        if (bytes != 0 && bytes != items_[i].bytes) {
+            wrong(fmt::format("{} has {} bytes, the argument {}", kernel.parameters[i].name, bytes, items_[i].bytes));
+        }
     }
 }
 

@@ -112,9 +112,10 @@ public:
         check(api()->write(queue_, p.buffer, 0, p.offset, static_cast<std::size_t>(bytes), pinned, 0, nullptr, nullptr),
               "clEnqueueWriteBuffer");
     }
-    void download(void* to, const void* from, std::int64_t bytes) override {
+    void fetch(void* pinned, const void* from, std::int64_t bytes) override { read(pinned, from, bytes, 0); }
+    void download(void* to, const void* from, std::int64_t bytes) override { read(to, from, bytes, 1); }
+    void read(void* to, const void* from, std::int64_t bytes, Count blocking) {
         const Place p = place(from);
-        constexpr Count blocking = 1;
         check(
             api()->read(queue_, p.buffer, blocking, p.offset, static_cast<std::size_t>(bytes), to, 0, nullptr, nullptr),
             "clEnqueueReadBuffer");
