@@ -298,7 +298,11 @@ bool is_preferred(ConvRole role, const View& x, const View& w, const View& y, co
     const bool last = x.stride(1) == 1 && y.stride(1) == 1;
     const std::int64_t inputs = w.size(1), outputs = w.size(0) / settings.groups;
     if (product(spatial(*w.shape)) == 1 || outputs < 8) return false;
-    if (role == ConvRole::weight_grad) return inputs >= 8 && (settings.groups == 1 || outputs >= 16);
+    if (role == ConvRole::weight_grad) {
+        // First layers: gradients are read where they lie.
+        const bool first = settings.groups == 1 && inputs > 1 && last && inputs * product(spatial(*w.shape)) >= 48;
+        return (inputs >= 8 || first) && (settings.groups == 1 || outputs >= 16);
+    }
     if (inputs < 8 || inputs % 8 != 0 || outputs % 8 != 0) return false;
     if (settings.groups > 1)
         return axes < 3 && inputs % 16 == 0 && outputs % 16 == 0 && (last || role == ConvRole::forward);
