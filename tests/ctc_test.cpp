@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "calor/calor.h"
 #include "gradient_check.h"
+#include "ops/ctc/checkpoints.h"
 #include "reference/torch_ctc.h"
 #include "relaid.h"
 #include "strided.h"
@@ -431,12 +433,9 @@ TEST(Ctc, TheSameBitsForAnyNumberOfThreads) {
     ca::set_thread_count(before);
 }
 
-TEST(Ctc, MemoryIsThatOfAFrameAndOfTheSquareRootOfTime) {
+TEST(Ctc, MemoryIsLinearInTimeWhateverTheLabels) {
     const int before = ca::thread_count();
     ca::set_thread_count(1);
-    const std::int64_t t = 2500, s = 500, c = 40, states = 2 * s + 1;
-    const Tensor x = random_tensor({t, 1, c}, 16, -1, 1, ca::f32).eval(), leaf = x.requires_grad();
-    const Tensor targets = ca::tensor(cycling(s, c), {1, s});
     const auto peak_of = [](auto&& body) {
         ca::empty_cache();
         ca::reset_peak_memory();
@@ -444,14 +443,59 @@ TEST(Ctc, MemoryIsThatOfAFrameAndOfTheSquareRootOfTime) {
         body();
         return ca::memory_statistics().peak - start;
     };
-    Tensor loss;
-    const std::int64_t forward = peak_of([&] { loss = ca::ctc_loss(leaf, targets).eval(); });
-    EXPECT_LE(forward, 2 * (4 * t + 4 * 10 * states));  // a number a frame, and a few columns; blocks are rounded up
-    const std::int64_t backward = peak_of([&] { (void)ca::backward(loss)[leaf].eval(); });
-    const std::int64_t result = 4 * t * c, columns = 4 * states * 2 * 52;
-    EXPECT_LE(backward, (result + columns + 4 * 20 * states) * 5 / 4);
-    EXPECT_LT(backward, 4 * t * states / 2);  // far from a column a frame
+    const std::int64_t c = 8;
+    for (const auto& [t, s] : {std::pair<std::int64_t, std::int64_t>{2500, 500}, {8000, 3500}, {6000, 200}}) {
+        const std::int64_t states = 2 * s + 1;
+        const Tensor x = random_tensor({t, 1, c}, 16, -1, 1, ca::f32).eval(), leaf = x.requires_grad();
+        const Tensor targets = ca::tensor(cycling(s, c), {1, s});
+        Tensor loss;
+        const std::int64_t forward = peak_of([&] { loss = ca::ctc_loss(leaf, targets).eval(); });
+        // A number a frame, and a few columns; blocks are rounded up.
+        EXPECT_LE(forward, 2 * (4 * t + 4 * 10 * states)) << t;
+        Tensor gradient;
+        const std::int64_t backward = peak_of([&] { gradient = ca::backward(loss)[leaf].eval(); });
+        const std::int64_t result = 4 * t * c, kept = (std::int64_t{4} << 20) + 48 * t;
+        EXPECT_LE(backward, (result + kept + 4 * 12 * states) * 9 / 8) << t;
+        EXPECT_LT(backward, 4 * t * states) << t;  // less than a column a frame
+        const std::vector<double> sums = values_of(ca::sum(gradient, {2}));
+        for (const double sum : sums) ASSERT_NEAR(sum, 0, 1e-4) << t;
+    }
     ca::set_thread_count(before);
+}
+
+TEST(Ctc, ChainsWalkBackInFewColumnsAndFewSweeps) {
+    using calor::ops::checkpoint_reach;
+    for (const std::int64_t columns : {1, 2, 3, 5, 16, 57, 148, 1000}) {
+        for (const std::int64_t n : {0, 1, 2, 3, 7, 16, 17, 18, 60, 153, 154, 1000, 2500}) {
+            if (columns < 5 && n > 200) continue;
+            std::vector<std::int64_t> held(static_cast<std::size_t>(columns + 2), -1);
+            std::vector<std::int64_t> computed(static_cast<std::size_t>(n + 1), 0);
+            held[0] = 0;
+            std::int64_t next = n;
+            calor::ops::walk_back(
+                n, columns,
+                [&](std::int64_t state, std::int64_t from, std::int64_t to) {
+                    ASSERT_NE(from, to);
+                    ASSERT_LT(to, columns + 2);
+                    ASSERT_EQ(held[static_cast<std::size_t>(from)], state);
+                    held[static_cast<std::size_t>(to)] = state + 1;
+                    ++computed[static_cast<std::size_t>(state + 1)];
+                },
+                [&](std::int64_t state, std::int64_t column) {
+                    ASSERT_EQ(state, next--);
+                    ASSERT_EQ(held[static_cast<std::size_t>(column)], state);
+                });
+            EXPECT_EQ(next, 0);
+            std::int64_t sweeps = 0;
+            while (checkpoint_reach(columns - 1, sweeps, n) < n) ++sweeps;
+            EXPECT_LE(*std::max_element(computed.begin(), computed.end()), sweeps) << n << " in " << columns;
+        }
+    }
+    EXPECT_EQ(checkpoint_reach(3, 2, 1000), 14);      // C(6, 2) - 1
+    EXPECT_EQ(checkpoint_reach(147, 2, 8000), 8000);  // 3500 labels in f32: twice
+    EXPECT_EQ(checkpoint_reach(15, 4, 1 << 20), 4844);
+    EXPECT_EQ(checkpoint_reach(15, 5, 20000), 20000);
+    EXPECT_EQ(checkpoint_reach(1 << 20, 40, std::int64_t{1} << 40), std::int64_t{1} << 40);
 }
 
 TEST(CtcErrors, EachItsOwn) {

@@ -195,6 +195,9 @@ std::map<std::string_view, PublicCall> make_calls() {
     };
     m["prelu"] = [](const std::vector<Tensor>& x, const double*) { return prelu(x[0], x[1]); };
     m["gelu"] = [](const std::vector<Tensor>& x, const double*) { return gelu(x[0]); };
+    m["gelu_slope"] = [](const std::vector<Tensor>& x, const double*) {
+        return ops::apply(ops::operation_of<"gelu_slope">(), x[0], Where::current());
+    };
     m["gelu_tanh"] = [](const std::vector<Tensor>& x, const double*) { return gelu(x[0], Gelu::tanh); };
     m["where"] = [](const std::vector<Tensor>& x, const double*) { return where(x[0], x[1], x[2]); };
     m["lerp"] = [](const std::vector<Tensor>& x, const double*) { return lerp(x[0], x[1], x[2]); };

@@ -85,6 +85,9 @@ Real softplus(Real x) { return x > 100 ? x : std::log1p(std::exp(x)); }
 template <Real (*f)(Real)> Real times(Real x) { return x == -infinity || (x < -11400) ? -0.0L : x * f(x); }
 
 Real normal(Real x) { return 0.5L * std::erfc(-x * std::sqrt(0.5L)); }
+Real times_density(Real x) { return std::abs(x) > 150 ? 0 : x * std::exp(-x * x / 2) / std::sqrt(2 * pi); }
+Real gelu_slope(Real x) { return normal(x) + times_density(x); }
+Real gelu_slope_scale(Real x) { return normal(x) + std::abs(times_density(x)); }
 Real tanh_normal(Real x) { return sigmoid(2 * std::sqrt(2 / pi) * (x + 0.044715L * x * x * x)); }
 Real tanh_softplus(Real x) {
     const Real e = std::exp(x);
@@ -164,6 +167,7 @@ constexpr Unary unary_table[] = {
     {"silu", [](Real x, const double*) { return times<sigmoid>(x); }, 2.9, 2.9},
     {"mish", [](Real x, const double*) { return times<tanh_softplus>(x); }, 3.9, 4.2},
     {"gelu", [](Real x, const double*) { return times<normal>(x); }, 3.9, 4.3},
+    {"gelu_slope", [](Real x, const double*) { return gelu_slope(x); }, 4.5, 4.5, {}, gelu_slope_scale},
     {"gelu_tanh", [](Real x, const double*) { return x < -100 ? -0.0L : times<tanh_normal>(x); }, 3.05, 3.55},
     {"relu", [](Real x, const double*) { return x <= 0 ? 0 : x; }, rounded, rounded},
     {"relu6", [](Real x, const double*) { return between(0, x, 6); }, rounded, rounded},

@@ -36,7 +36,8 @@ const std::map<std::string, std::string>& documented() {
          "exp expm1 exp2 log log1p log2 log10 sqrt rsqrt reciprocal cbrt sin cos tan asin acos atan sinh cosh tanh "
          "asinh "
          "acosh atanh erf erfc erfinv lgamma digamma trigamma sigmoid log_sigmoid softplus softsign silu mish gelu "
-         "gelu_tanh relu relu6 leaky_relu elu selu celu hard_sigmoid hard_swish hardtanh tanhshrink softshrink "
+         "gelu_slope gelu_tanh relu relu6 leaky_relu elu selu celu hard_sigmoid hard_swish hardtanh tanhshrink "
+         "softshrink "
          "hardshrink "
          "threshold isnan isinf isfinite div atan2 hypot copysign nextafter logaddexp xlogy lerp prelu"},
         {"FI", "neg abs sign square floor ceil round trunc add sub mul floor_divide remainder fmod pow clamp"},

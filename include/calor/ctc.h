@@ -52,8 +52,8 @@ struct CtcOptions {
 /// has the dtype of the logits. Gradients of any order. T, S and C are bounded by memory alone.
 ///
 /// Time is linear in T (2 S + 1) + T C. Memory beside the results: T numbers a sample from the loss to its gradient;
-/// while the gradient is computed, a worker holds 2 sqrt(T) columns of 2 S + 1 states, or all T where they take less
-/// than 1 MiB, and a few rows of C.
+/// while the gradient is computed, a worker holds columns of 2 S + 1 states, as many as take 4 MiB or 32 numbers a
+/// frame (16 at least, T at most), computes those between again, and holds a few rows of C.
 ///
 /// Targets and lengths are read when the loss is recorded. A score that is NaN or +inf gives its sample a loss of NaN.
 /// Throws ShapeError [shape/rank], [shape/mismatch], DTypeError [dtype/unsupported], ValueError [ctc/length],

@@ -16,6 +16,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "device/cpu/element_pairs-inl.h"
 #include "device/cpu/vectorize.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -140,13 +141,30 @@ void half_to_float(const bfloat16* in, float* out, std::int64_t n) {
 }
 
 void float_to_half(const float* in, bfloat16* out, std::int64_t n) {
-    CALOR_VECTORIZE
-    for (std::int64_t i = 0; i < n; ++i) {
-        const auto u = std::bit_cast<std::uint32_t>(in[i]);
-        const std::uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+    const auto rounded = [](float x) {
+        const auto u = std::bit_cast<std::uint32_t>(x);
+        const std::uint32_t nearest = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
         const bool nan = (u & 0x7fffffffu) > 0x7f800000u;
-        out[i].bits = static_cast<std::uint16_t>(nan ? (u >> 16) | 0x40u : rounded);
+        return static_cast<std::uint16_t>(nan ? (u >> 16) | 0x40u : nearest);
+    };
+    std::int64_t i = 0;
+#if HWY_TARGET == HWY_AVX2
+    // Four vectors at a time, which are looked at once for NaN.
+    const hn::ScalableTag<float> wide;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(wide));
+    for (; i + 4 * lanes <= n; i += 4 * lanes) {
+        const auto a = hn::LoadU(wide, in + i), b = hn::LoadU(wide, in + i + lanes);
+        const auto c = hn::LoadU(wide, in + i + 2 * lanes), e = hn::LoadU(wide, in + i + 3 * lanes);
+        if (HWY_LIKELY(!may_be_nan(a, b, c, e))) {
+            store_bf16(a, b, out + i);
+            store_bf16(c, e, out + i + 2 * lanes);
+        } else {
+            for (std::int64_t k = i; k < i + 4 * lanes; ++k) out[k].bits = rounded(in[k]);
+        }
     }
+#endif
+    CALOR_VECTORIZE
+    for (std::int64_t k = i; k < n; ++k) out[k].bits = rounded(in[k]);
 }
 
 template <class From> void to_wide_tile(const From* in, float* out, std::int64_t n) {

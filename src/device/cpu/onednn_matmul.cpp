@@ -14,6 +14,7 @@ using dnnl::memory;
 
 constexpr std::int64_t piece_elements = 1 << 23;  // f32 copies of a and c together: 32 MiB
 constexpr std::int64_t piece_rows = 512;
+constexpr std::int64_t cached_elements = 1 << 20;  // copies of a part of a batch that stay in the cache
 
 /// A matrix, or a batch of them. Batch strides of 0 repeat it. Strides are in elements.
 struct Matrix {
@@ -188,6 +189,21 @@ private:
 
 void advance(Matrix& m, std::int64_t elements) { m.data += elements * size_of(m.dtype); }
 
+void run_staged(Problem p, float* bias) {
+    Staged a(p.a, p.m, p.k, p.batch, false), b(p.b, p.k, p.n, p.batch, false), c(p.c, p.m, p.n, p.batch, true);
+    run_direct(p, bias);
+    c.give_back();
+}
+
+/// `part` products of a batch at a time.
+void run_batch_in_parts(Problem p, std::int64_t part, float* bias) {
+    for (std::int64_t rest = p.batch[0]; rest > 0; rest -= part) {
+        p.batch[0] = std::min(part, rest);
+        run_staged(p, bias);
+        for (Matrix* m : {&p.a, &p.b, &p.c}) advance(*m, part * m->batch[0]);
+    }
+}
+
 /// Runs a problem, cutting it along the batch or the rows while its f32 copies would be large.
 void run_pieces(Problem p, float* bias) {
     const bool copies = !readable(p.a, p.m, p.k, p.batch, false) || !readable(p.c, p.m, p.n, p.batch, true);
@@ -226,9 +242,12 @@ void run_pieces(Problem p, float* bias) {
             return;
         }
     }
-    Staged a(p.a, p.m, p.k, p.batch, false), b(p.b, p.k, p.n, p.batch, false), c(p.c, p.m, p.n, p.batch, true);
-    run_direct(p, bias);
-    c.give_back();
+    if (copies && p.batch.rank() == 1 && p.b.batch[0] != 0) {
+        const std::int64_t part =
+            cached_elements / (p.m * p.k + p.k * p.n + p.m * p.n) / thread_count() * thread_count();
+        if (part > 0 && part < p.batch[0]) return run_batch_in_parts(p, part, bias);
+    }
+    run_staged(p, bias);
 }
 
 const char* check_operand(const View& v, const View& c, std::int64_t rows, std::int64_t columns) {

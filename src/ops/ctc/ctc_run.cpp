@@ -1,8 +1,9 @@
 // The fast CTC: samples side by side on the threads, states in vectors, logarithms kept small by subtracting from each
 // column what was the largest of the one before (the sum of what was subtracted is kept in f64).
 //
-// The gradient walks the frames forward and then backward. Columns of the forward walk are kept where all of them take
-// less than `small_bytes`; else sqrt(T) of them are kept and the stretches between are walked again.
+// The gradient walks the frames backward beside the columns of the forward walk. As many of those are kept as take
+// kept_bytes or kept_numbers a frame; what lies between is computed again (checkpoints.h): not at all for short
+// targets, once for most, a few times for very long ones.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,13 +12,14 @@
 #include "device/cpu/parallel.h"
 #include "device/cpu/scratch.h"
 #include "device/cpu/tile_copy.h"
+#include "ops/ctc/checkpoints.h"
 #include "ops/ctc/cpu/ctc_kernels.h"
 #include "ops/ctc/problem.h"
 
 namespace calor::ops::ctc {
 namespace {
 
-constexpr std::int64_t small_bytes = std::int64_t{4} << 20;
+constexpr std::int64_t kept_bytes = std::int64_t{4} << 20, kept_numbers = 32, least_columns = 16;
 constexpr std::int64_t stream_bytes = std::int64_t{8} << 20;  // larger gradients are written past the caches
 
 /// Rows x[t, n, :] in the compute dtype: in place when they lie so, else copied.
@@ -243,18 +245,12 @@ public:
           result_(c.outputs[0]) {
         std::int64_t slots = 0;
         const std::int64_t most = most_columns<T>(p_, slots), size = column_size(slots) * Walk<T>::bytes_of_one;
-        const bool all = most * size <= small_bytes;
-        stretch_ = all ? std::max<std::int64_t>(most, 1)
-                       : static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(most))));
-        const std::int64_t stretches = all ? 1 : (most + stretch_ - 1) / stretch_;
-        memory_ = cpu::Scratch((stretches + stretch_ + 2) * (size + 2 * static_cast<std::int64_t>(sizeof(double))));
-        auto* first = reinterpret_cast<double*>(memory_.bytes());
-        kept_offsets_ = {first, 2};
-        offsets_ = {first + 2 * stretches, 2};
-        auto* columns = reinterpret_cast<T*>(first + 2 * (stretches + stretch_ + 2));
-        kept_ = columns;
-        columns_ = kept_ + stretches * column_size(slots);
-        beta_ = columns_ + (stretch_ + 1) * column_size(slots);
+        const std::int64_t budget = std::max(kept_bytes, most * kept_numbers * Walk<T>::bytes_of_one);
+        columns_ = std::clamp<std::int64_t>(most, 1, std::max(least_columns, budget / size));
+        memory_ = cpu::Scratch((columns_ + 2) * static_cast<std::int64_t>(sizeof(Offset)) + (columns_ + 3) * size);
+        offsets_ = reinterpret_cast<Offset*>(memory_.bytes());
+        first_ = reinterpret_cast<T*>(offsets_ + columns_ + 2);
+        beta_ = first_ + (columns_ + 2) * column_size(slots);
     }
 
     void run(std::int64_t n) {
@@ -269,54 +265,32 @@ public:
         }
         if (frames == 0) return;
         walk_.start(n);
-        const std::int64_t size = column_size(walk_.slots()), stretches = (frames + stretch_ - 1) / stretch_;
-        walk_.certain(kept_, 0);
-        kept_offsets_.at(0, 0, 0);
-        for (std::int64_t s = 0; s + 1 < stretches; ++s) {  // the columns that stretches start from
-            advance(s, frames);
-            std::copy_n(columns_ + stretch_ * size, size, kept_ + (s + 1) * size);
-            kept_offsets_.at(s + 1, offsets_.removed(stretch_), offsets_.largest(stretch_));
-        }
+        walk_.certain(first_, 0);
+        offsets_[0] = {};
         walk_.certain(beta_, std::ssize(walk_.labels()));
         beta_removed_ = beta_largest_ = 0;
-        for (std::int64_t s = stretches - 1; s >= 0; --s) {
-            advance(s, frames);
-            for (std::int64_t t = std::min(frames, (s + 1) * stretch_) - 1; t >= s * stretch_; --t) {
-                step_back(t, t - s * stretch_ + 1, loss);
-            }
-        }
+        walk_back(
+            frames, columns_, [&](std::int64_t t, std::int64_t from, std::int64_t to) { step_on(t, from, to); },
+            [&](std::int64_t state, std::int64_t column) { step_back(state - 1, column, loss); });
     }
 
 private:
-    /// For each column: what was subtracted so far, and its largest element.
-    struct Offsets {
-        double* first = nullptr;
-        std::int64_t width = 2;
-        void at(std::int64_t i, double removed, double largest) const {
-            first[i * width] = removed;
-            first[i * width + 1] = largest;
-        }
-        double removed(std::int64_t i) const { return first[i * width]; }
-        double largest(std::int64_t i) const { return first[i * width + 1]; }
+    /// What was subtracted from a column so far, and its largest element.
+    struct Offset {
+        double removed = 0, largest = 0;
     };
 
+    T* column_at(std::int64_t i) const { return first_ + i * column_size(walk_.slots()); }
     double sum_at(std::int64_t t) const {
         return sums_ ? static_cast<double>(sums_->as<T>()[t * sums_->stride(0) + sample_ * sums_->stride(1)]) : 0;
     }
 
-    /// Fills columns_ for the frames of stretch s; columns_[0] is the one before them.
-    void advance(std::int64_t s, std::int64_t frames) {
-        const std::int64_t size = column_size(walk_.slots()), first = s * stretch_;
-        std::copy_n(kept_ + s * size, size, columns_);
-        offsets_.at(0, kept_offsets_.removed(s), kept_offsets_.largest(s));
-        for (std::int64_t t = first; t < std::min(frames, first + stretch_); ++t) {
-            const std::int64_t i = t - first;
-            walk_.load(walk_.rows().load(t, sample_), sum_at(t), offsets_.largest(i));
-            T* after = columns_ + (i + 1) * size;
-            guard(after);
-            const double largest = walk_.forward(columns_ + i * size, after);
-            offsets_.at(i + 1, offsets_.removed(i) + walk_.removed(), largest);
-        }
+    /// Column `to`, behind frame t, from column `from` before it.
+    void step_on(std::int64_t t, std::int64_t from, std::int64_t to) {
+        walk_.load(walk_.rows().load(t, sample_), sum_at(t), offsets_[from].largest);
+        guard(column_at(to));
+        const double largest = walk_.forward(column_at(from), column_at(to));
+        offsets_[to] = {offsets_[from].removed + walk_.removed(), largest};
     }
     void guard(T* column) const {
         const std::int64_t slots = walk_.slots();
@@ -327,8 +301,8 @@ private:
         const T* row = walk_.rows().load(t, sample_);
         const double sum = sum_at(t);
         walk_.load(row, sum, beta_largest_);
-        const double together = offsets_.removed(column) + beta_removed_ + loss;
-        const Posteriors found = walk_.backward(columns_ + column * column_size(walk_.slots()), together, beta_);
+        const double together = offsets_[column].removed + beta_removed_ + loss;
+        const Posteriors found = walk_.backward(column_at(column), together, beta_);
         beta_removed_ += walk_.removed();
         beta_largest_ = found.largest;
         T* to = result_.place(t, sample_);
@@ -356,9 +330,9 @@ private:
     Walk<T> walk_;
     ResultRows<T> result_;
     cpu::Scratch memory_;
-    std::int64_t stretch_ = 1, sample_ = 0;
-    Offsets kept_offsets_, offsets_;
-    T *kept_ = nullptr, *columns_ = nullptr, *beta_ = nullptr;
+    std::int64_t columns_ = 1, sample_ = 0;  ///< columns that are kept; two more are for work
+    Offset* offsets_ = nullptr;              ///< of every column
+    T *first_ = nullptr, *beta_ = nullptr;
     double scale_ = 1, beta_removed_ = 0, beta_largest_ = 0;
 };
 

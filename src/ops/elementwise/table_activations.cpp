@@ -11,15 +11,16 @@ namespace {
 constexpr auto floating = Accepts::floating;
 constexpr auto same = Gives::same;
 constexpr double selu_scale = 1.0507009873554804934193349852946, selu_alpha = 1.6732632423543772848170429916717;
-constexpr double root_half = 0.70710678118654752440;
 
 Term open_interval(const Term& x, double low, double high) { return both(gt(x, low), lt(x, high)); }
 
-/// Phi(x) + x phi(x). Beyond +-40 the second part is 0 in f64, and x^2 must not become infinite.
-Term gelu_partial(const Terms& t) {
-    const Term x = clamp(t.a, -40, 40);
-    const Term density = exp(x * x * -0.5) * (0.5 * std::numbers::inv_sqrtpi * std::numbers::sqrt2);
-    return t.g * (erfc(x * -root_half) * 0.5 + x * density);
+/// Phi(x) + x phi(x) shares an exponential: an operation of its own.
+Tensor gelu_slope(const Tensor& x, const Where& where) { return apply(operation_of<"gelu_slope">(), x, where); }
+Term gelu_partial(const Terms& t) { return t.g * call(gelu_slope, t.a); }
+/// phi(x) (2 - x^2). Beyond +-40 it is 0 in f64, and x^2 must not become infinite.
+Term gelu_slope_partial(const Terms& t) {
+    const Term x = clamp(t.a, -40, 40), xx = x * x;
+    return t.g * (exp(xx * -0.5) * (0.5 * std::numbers::inv_sqrtpi * std::numbers::sqrt2) * (2.0 - xx));
 }
 
 /// y = x (1 + t) / 2, t = tanh(u), u = k (x + q x^3). Beyond +-10, t is +-1 in f64.
@@ -124,6 +125,15 @@ const Row rows[] = {
      "x > 0 ? x : alpha (e^(x / alpha) - 1)",
      {{"alpha", 0.7}}},
     {"gelu", 1, floating, same, "calor_gelu(a)", {gelu_partial}, -3, 3, "x (1 + erf(x / sqrt(2))) / 2"},
+    {"gelu_slope",
+     1,
+     floating,
+     same,
+     "calor_gelu_slope(a)",
+     {gelu_slope_partial},
+     -3,
+     3,
+     "the derivative of gelu: F(x) + x F'(x), F the normal distribution"},
     {"gelu_tanh",
      1,
      floating,

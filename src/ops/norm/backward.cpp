@@ -24,13 +24,15 @@ public:
           grad_(in_layout_of(c.inputs[0], gx_, c, grad_memory_)),
           x_(in_layout_of(c.inputs[1], gx_, c, x_memory_)),
           g_(norm_geometry(gx_, a_)),
-          kernels_(find_norm_kernels(std::is_same_v<T, double>)),
+          dtype_(kernel_dtype(gx_.dtype, g_)),
+          kernels_(find_norm_kernels(dtype_)),
           affine_strides_(affine_strides(gx_, a_.affine)) {
         const Strides groups = contiguous_strides(*c.inputs[2].shape);
         mean_ = dense_array<T>(c.inputs[2], groups);
         for (const double v : dense_array<double>(c.inputs[3], groups)) scale_.push_back(1 / std::sqrt(v + a_.epsilon));
         affine_count_ = static_cast<std::size_t>(a_.affine.empty() ? 1 : numel(a_.affine));
         weight_ = a_.weight ? dense_array<T>(c.inputs[4], affine_strides_) : std::vector<T>(affine_count_, T(1));
+        if (along_rows()) weight_ = in_pairs(weight_, kernels_.evens);
         weight_grad_.assign(affine_count_, 0.0);
         bias_grad_.assign(affine_count_, 0.0);
     }
@@ -45,12 +47,14 @@ public:
     }
 
 private:
+    bool along_rows() const { return g_.rows && g_.reduced.back().affine != 0; }
+
     struct Sums {
         double c = 0, cx = 0;
     };
     struct Tiles {
-        explicit Tiles(const Backward& b) : g(b.grad_), x(b.x_), gx(b.gx_) {}
-        TileMemory<T> g, x, gx;
+        explicit Tiles(const Backward& b) : g(b.grad_, b.dtype_), x(b.x_, b.dtype_), gx(b.gx_, b.dtype_) {}
+        TileMemory g, x, gx;
         std::int64_t block = -1;
         std::vector<T> means, a, b, c;  ///< columns
     };
@@ -143,22 +147,22 @@ private:
         for (std::int64_t p = first; p < last; ++p) {
             const NormTile t = g_.tile(block, p);
             std::int64_t stride = 0;
-            const T *g = tiles.g.load(t, stride), *x = tiles.x.load(t, stride);
+            const void *g = tiles.g.load(t, stride), *x = tiles.x.load(t, stride);
             kernels_.row_sums(g, x, t.width, mean, 1, nullptr, sums, nullptr, nullptr);
         }
     }
 
     void add_column_sums(Tiles& tiles, std::int64_t block, std::int64_t first, std::int64_t last, double* c,
                          double* cx) const {
-        std::vector<T> means;
-        const std::int64_t columns = g_.columns_of(block);
-        for (std::int64_t j = 0; j < columns * g_.fold; ++j) {
-            means.push_back(mean_[static_cast<std::size_t>(g_.place(block, j % columns).group)]);
+        const std::int64_t columns = g_.columns_of(block), width = columns * g_.fold;
+        std::vector<T> means(static_cast<std::size_t>(width + norm_padding), T(0));
+        for (std::int64_t j = 0; j < width; ++j) {
+            place_into(means, j, kernels_.evens, mean_[static_cast<std::size_t>(g_.place(block, j % columns).group)]);
         }
         for (std::int64_t p = first; p < last; ++p) {
             const NormTile t = g_.tile(block, p);
             std::int64_t g_stride = 0, x_stride = 0;
-            const T *g = tiles.g.load(t, g_stride), *x = tiles.x.load(t, x_stride);
+            const void *g = tiles.g.load(t, g_stride), *x = tiles.x.load(t, x_stride);
             kernels_.column_sums(g, g_stride, x, x_stride, t.rows, t.width, means.data(), c, cx);
         }
     }
@@ -173,8 +177,8 @@ private:
     void apply(Tiles& tiles, std::int64_t block, std::int64_t piece) const {
         const NormTile t = g_.tile(block, piece);
         std::int64_t g_stride = 0, x_stride = 0, gx_stride = 0;
-        const T *g = tiles.g.load(t, g_stride), *x = tiles.x.load(t, x_stride);
-        T* gx = tiles.gx.place(t, gx_stride);
+        const void *g = tiles.g.load(t, g_stride), *x = tiles.x.load(t, x_stride);
+        void* gx = tiles.gx.place(t, gx_stride);
         if (g_.rows) {
             const auto place = g_.place(block, 0);
             const auto [a, b, c] = factors(place.group, weight_[static_cast<std::size_t>(place.affine)]);
@@ -189,15 +193,16 @@ private:
 
     void enter(Tiles& tiles, std::int64_t block) const {
         tiles.block = block;
-        const std::int64_t columns = g_.columns_of(block);
-        for (auto* v : {&tiles.means, &tiles.a, &tiles.b, &tiles.c}) v->clear();
-        for (std::int64_t j = 0; j < columns * g_.fold; ++j) {
+        const std::int64_t columns = g_.columns_of(block), width = columns * g_.fold;
+        for (auto* v : {&tiles.means, &tiles.a, &tiles.b, &tiles.c})
+            v->assign(static_cast<std::size_t>(width + norm_padding), T(0));
+        for (std::int64_t j = 0; j < width; ++j) {
             const auto place = g_.place(block, j % columns);
             const auto f = factors(place.group, weight_[static_cast<std::size_t>(place.affine)]);
-            tiles.means.push_back(mean_[static_cast<std::size_t>(place.group)]);
-            tiles.a.push_back(static_cast<T>(f[0]));
-            tiles.b.push_back(static_cast<T>(f[1]));
-            tiles.c.push_back(static_cast<T>(f[2]));
+            place_into(tiles.means, j, kernels_.evens, mean_[static_cast<std::size_t>(place.group)]);
+            place_into(tiles.a, j, kernels_.evens, static_cast<T>(f[0]));
+            place_into(tiles.b, j, kernels_.evens, static_cast<T>(f[1]));
+            place_into(tiles.c, j, kernels_.evens, static_cast<T>(f[2]));
         }
     }
 
@@ -205,7 +210,7 @@ private:
 
     /// The terms of weight and bias gradients of some groups.
     struct Partial {
-        std::vector<T> weight, bias;  ///< of up to flush_groups groups
+        std::vector<T> weight, bias;  ///< of up to flush_groups groups, in the order of pairs
         std::vector<double> weight_sum, bias_sum;
     };
 
@@ -219,8 +224,8 @@ private:
             Tiles tiles(*this);
             for (std::int64_t task = begin; task < end; ++task) {
                 Partial& partial = partials[static_cast<std::size_t>(task)];
-                partial.weight.assign(affine_count_, T(0));
-                partial.bias.assign(affine_count_, T(0));
+                partial.weight.assign(affine_count_ + norm_padding, T(0));
+                partial.bias.assign(affine_count_ + norm_padding, T(0));
                 partial.weight_sum.assign(affine_count_, 0.0);
                 partial.bias_sum.assign(affine_count_, 0.0);
                 const std::int64_t first = g_.groups * task / tasks, last = g_.groups * (task + 1) / tasks;
@@ -238,12 +243,13 @@ private:
         }
     }
 
-    static void flush(Partial& partial) {
-        for (std::size_t i = 0; i < partial.weight.size(); ++i) {
-            partial.weight_sum[i] += partial.weight[i];
-            partial.bias_sum[i] += partial.bias[i];
-            partial.weight[i] = T(0);
-            partial.bias[i] = T(0);
+    void flush(Partial& partial) const {
+        for (std::size_t i = 0; i < affine_count_; ++i) {
+            const auto at = static_cast<std::size_t>(place_in_pairs(static_cast<std::int64_t>(i), kernels_.evens));
+            partial.weight_sum[i] += partial.weight[at];
+            partial.bias_sum[i] += partial.bias[at];
+            partial.weight[at] = T(0);
+            partial.bias[at] = T(0);
         }
     }
 
@@ -256,7 +262,7 @@ private:
             const NormTile t = g_.tile(block, p);
             const auto at = static_cast<std::size_t>(t.affine);
             std::int64_t stride = 0;
-            const T *g = tiles.g.load(t, stride), *x = tiles.x.load(t, stride);
+            const void *g = tiles.g.load(t, stride), *x = tiles.x.load(t, stride);
             if (vector) {
                 kernels_.row_sums(g, x, t.width, mean, r, weight_.data() + at, sums, partial.weight.data() + at,
                                   partial.bias.data() + at);
@@ -275,8 +281,8 @@ private:
             const NormTile t = g_.tile(block, p);
             const auto at = static_cast<std::size_t>(t.affine);
             std::int64_t stride = 0;
-            const T *g = tiles.g.load(t, stride), *x = tiles.x.load(t, stride);
-            T* gx = tiles.gx.place(t, stride);
+            const void *g = tiles.g.load(t, stride), *x = tiles.x.load(t, stride);
+            void* gx = tiles.gx.place(t, stride);
             kernels_.row_grad(g, x, gx, t.width, mean, vector ? r : r * weight_[at], b, c,
                               vector ? weight_.data() + at : nullptr);
             tiles.gx.store(t);
@@ -298,6 +304,7 @@ private:
     Ref<Storage> grad_memory_, x_memory_;
     View gx_, grad_, x_;
     NormGeometry g_;
+    DType dtype_;  ///< of the kernels
     const NormKernels& kernels_;
     Strides affine_strides_;
     std::size_t affine_count_ = 1;

@@ -18,15 +18,19 @@ public:
           y_(c.outputs[0]),
           x_(in_layout_of(c.inputs[0], y_, c, memory_)),
           g_(norm_geometry(y_, a_)),
-          kernels_(find_norm_kernels(std::is_same_v<T, double>)),
-          statistics_(
-              *find_reduce_kernel(a_.centred ? Reduction::var : Reduction::norm, dtype_of<T>, a_.centred ? 0 : 2)) {
+          dtype_(kernel_dtype(y_.dtype, g_)),
+          kernels_(find_norm_kernels(dtype_)),
+          statistics_(*find_reduce_kernel(a_.centred ? Reduction::var : Reduction::norm, dtype_, a_.centred ? 0 : 2)) {
         const Strides affine = affine_strides(y_, a_.affine);
         const std::size_t weight_at = a_.given ? 3 : 1, bias_at = weight_at + (a_.weight ? 1 : 0);
         if (a_.weight) weight_ = dense_array<T>(c.inputs[weight_at], affine);
         if (a_.bias) bias_ = dense_array<T>(c.inputs[bias_at], affine);
         if (weight_.empty()) weight_.assign(bias_.empty() ? 1 : bias_.size(), T(1));
         if (bias_.empty()) bias_.assign(weight_.size(), T(0));
+        if (along_rows()) {
+            weight_ = in_pairs(weight_, kernels_.evens);
+            bias_ = in_pairs(bias_, kernels_.evens);
+        }
         mean_.resize(static_cast<std::size_t>(g_.groups));
         scale_.resize(static_cast<std::size_t>(g_.groups));
     }
@@ -49,10 +53,12 @@ public:
     }
 
 private:
+    bool along_rows() const { return g_.rows && g_.reduced.back().affine != 0; }
+
     /// What a thread owns.
     struct Tiles {
-        explicit Tiles(const Forward& f) : x(f.x_), y(f.y_) {}
-        TileMemory<T> x, y;
+        explicit Tiles(const Forward& f) : x(f.x_, f.dtype_), y(f.y_, f.dtype_) {}
+        TileMemory x, y;
         std::int64_t block = -1;
         double mean = 0, scale = 0;            ///< rows: of the block's group
         std::vector<T> means, scales, shifts;  ///< columns
@@ -149,12 +155,12 @@ private:
         if (tiles.block != block) enter(tiles, block);
         const NormTile t = g_.tile(block, piece);
         std::int64_t from_stride = 0, to_stride = 0;
-        const T* from = tiles.x.load(t, from_stride);
-        T* to = tiles.y.place(t, to_stride);
+        const void* from = tiles.x.load(t, from_stride);
+        void* to = tiles.y.place(t, to_stride);
         if (!g_.rows) {
             kernels_.columns(from, from_stride, to, to_stride, t.rows, t.width, tiles.means.data(), tiles.scales.data(),
                              tiles.shifts.data());
-        } else if (g_.reduced.back().affine != 0) {
+        } else if (along_rows()) {
             kernels_.row(from, to, t.width, tiles.mean, tiles.scale, 0, weight_.data() + t.affine,
                          bias_.data() + t.affine);
         } else {
@@ -172,16 +178,15 @@ private:
             tiles.scale = scale_[static_cast<std::size_t>(group)];
             return;
         }
-        tiles.means.clear();
-        tiles.scales.clear();
-        tiles.shifts.clear();
-        const std::int64_t columns = g_.columns_of(block);
-        for (std::int64_t j = 0; j < columns * g_.fold; ++j) {
+        const std::int64_t columns = g_.columns_of(block), width = columns * g_.fold;
+        for (auto* v : {&tiles.means, &tiles.scales, &tiles.shifts})
+            v->assign(static_cast<std::size_t>(width + norm_padding), T(0));
+        for (std::int64_t j = 0; j < width; ++j) {
             const auto place = g_.place(block, j % columns);
-            const auto group = static_cast<std::size_t>(place.group);
-            tiles.means.push_back(mean_[group]);
-            tiles.scales.push_back(static_cast<T>(scale_[group] * weight_[static_cast<std::size_t>(place.affine)]));
-            tiles.shifts.push_back(bias_[static_cast<std::size_t>(place.affine)]);
+            const auto group = static_cast<std::size_t>(place.group), affine = static_cast<std::size_t>(place.affine);
+            place_into(tiles.means, j, kernels_.evens, mean_[group]);
+            place_into(tiles.scales, j, kernels_.evens, static_cast<T>(scale_[group] * weight_[affine]));
+            place_into(tiles.shifts, j, kernels_.evens, bias_[affine]);
         }
     }
 
@@ -190,6 +195,7 @@ private:
     Ref<Storage> memory_;
     View y_, x_;
     NormGeometry g_;
+    DType dtype_;  ///< of the kernels
     const NormKernels& kernels_;
     const ReduceKernel& statistics_;
     std::vector<T> weight_, bias_, mean_;  ///< mean_ and scale_: one a group

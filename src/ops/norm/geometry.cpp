@@ -153,6 +153,12 @@ std::int64_t NormGeometry::columns_of(std::int64_t block) const {
     return rows ? 1 : std::min(norm_columns, width - block % column_blocks * norm_columns);
 }
 
+bool NormGeometry::weights_in_pairs() const {
+    if (reduced.back().affine == 0) return true;
+    const auto whole = [](const NormAxis& a) { return a.affine % norm_padding == 0; };
+    return std::ranges::all_of(kept, whole) && std::all_of(reduced.begin(), reduced.end() - 1, whole);
+}
+
 NormGeometry::Place NormGeometry::place(std::int64_t block, std::int64_t column) const {
     const Position outer = position_of(kept, std::ssize(kept), block / column_blocks);
     if (rows) return {outer.group, outer.affine};

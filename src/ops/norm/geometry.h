@@ -39,6 +39,8 @@ struct NormGeometry {
     Axes column_axes;                     ///< columns: axes of the group among them
 
     std::int64_t elements_per_block() const;
+    /// Whether weights that vary along a row start at whole pairs of vectors.
+    bool weights_in_pairs() const;
     NormTile tile(std::int64_t block, std::int64_t piece) const;
     /// Where the group of column j (rows: 0) of a block stands in the arrays of statistics, and its weight.
     struct Place {

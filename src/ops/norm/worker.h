@@ -2,6 +2,7 @@
 // arrays.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "device/cpu/convert.h"
@@ -56,41 +57,66 @@ template <class T> std::vector<T> dense_array(const View& v, const Strides& stri
     return values;
 }
 
-/// Tiles of one operand in the compute dtype.
-template <class T> class TileMemory {
+/// Values in the order of pairs, padded. A NaN becomes the usual one, which bf16 kernels can round.
+template <class T> std::vector<T> in_pairs(const std::vector<T>& values, std::int64_t evens) {
+    const std::int64_t n = std::ssize(values);
+    std::vector<T> placed(static_cast<std::size_t>(n + norm_padding), T(0));
+    for (std::int64_t i = 0; i < n; ++i) {
+        const T value = values[static_cast<std::size_t>(i)];
+        placed[static_cast<std::size_t>(place_in_pairs(i, evens))] =
+            value == value ? value : std::numeric_limits<T>::quiet_NaN();
+    }
+    return placed;
+}
+template <class T> void place_into(std::vector<T>& placed, std::int64_t i, std::int64_t evens, T value) {
+    placed[static_cast<std::size_t>(place_in_pairs(i, evens))] =
+        value == value ? value : std::numeric_limits<T>::quiet_NaN();
+}
+
+/// The dtype whose kernels run: that of the elements, unless weights along rows start at places that are no whole
+/// pairs.
+inline DType kernel_dtype(DType dtype, const NormGeometry& g) {
+    return dtype == bf16 && g.rows && !g.weights_in_pairs() ? f32 : dtype;
+}
+
+/// Tiles of one operand in the dtype of the kernels.
+class TileMemory {
 public:
-    explicit TileMemory(const View& v) : view_(v), half_(is_half(v.dtype)) {
-        if (half_) buffer_.resize(norm_columns * norm_rows);
+    TileMemory(const View& v, DType kernels) : view_(v), size_(size_of(v.dtype)) {
+        if (kernels == v.dtype) return;
+        widen_ = cpu::find_convert(v.dtype, kernels);
+        narrow_ = cpu::find_convert(kernels, v.dtype);
+        buffer_.resize(norm_columns * norm_rows);
     }
     /// The elements of a tile; `stride` is that between its rows.
-    const T* load(const NormTile& t, std::int64_t& stride) {
+    const void* load(const NormTile& t, std::int64_t& stride) {
         stride = t.stride;
-        if (!half_) return view_.template as<const T>() + t.offset;
+        if (!widen_) return at(t.offset);
         for (std::int64_t r = 0; r < t.rows; ++r) {
-            const void* from = view_.template as<const std::uint16_t>() + t.offset + r * t.stride;
-            cpu::find_convert(view_.dtype, f32)(&from, buffer_.data() + r * t.width, t.width, nullptr);
+            const void* from = at(t.offset + r * t.stride);
+            widen_(&from, buffer_.data() + r * t.width, t.width, nullptr);
         }
         stride = t.width;
         return buffer_.data();
     }
     /// Where a kernel writes a tile; store() brings it to memory.
-    T* place(const NormTile& t, std::int64_t& stride) {
-        stride = half_ ? t.width : t.stride;
-        return half_ ? buffer_.data() : view_.template as<T>() + t.offset;
+    void* place(const NormTile& t, std::int64_t& stride) {
+        stride = widen_ ? t.width : t.stride;
+        return widen_ ? buffer_.data() : at(t.offset);
     }
     void store(const NormTile& t) {
-        if (!half_) return;
-        for (std::int64_t r = 0; r < t.rows; ++r) {
+        for (std::int64_t r = 0; widen_ && r < t.rows; ++r) {
             const void* from = buffer_.data() + r * t.width;
-            cpu::find_convert(f32, view_.dtype)(&from, view_.template as<std::uint16_t>() + t.offset + r * t.stride,
-                                                t.width, nullptr);
+            narrow_(&from, at(t.offset + r * t.stride), t.width, nullptr);
         }
     }
 
 private:
+    void* at(std::int64_t offset) const { return view_.as<std::byte>() + offset * size_; }
     View view_;
-    bool half_;
-    std::vector<T> buffer_;
+    std::int64_t size_;
+    TileKernel widen_ = nullptr, narrow_ = nullptr;
+    std::vector<float> buffer_;
 };
 
 inline constexpr std::int64_t norm_thread_elements = 16384;  // a thread gets at least so many

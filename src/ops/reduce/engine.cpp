@@ -18,7 +18,7 @@ constexpr std::int64_t batch = 64;               // results that a row kernel ma
 constexpr std::int64_t thread_elements = 32768;  // a thread gets at least so many
 constexpr std::int64_t chunk_elements = 65536;   // a chunk of a split reduction has at least so many
 constexpr std::int64_t wanted_tasks = 128;       // reductions with fewer results are split
-constexpr std::int64_t tile_elements = 16384;    // of a tile that is gathered or widened
+constexpr std::int64_t tile_elements = 4096;     // of a tile that is gathered or widened
 
 std::int64_t product(const std::vector<PlanAxis>& axes, std::size_t first, std::size_t last) {
     std::int64_t n = 1;
@@ -27,11 +27,12 @@ std::int64_t product(const std::vector<PlanAxis>& axes, std::size_t first, std::
 }
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Brings strided or half-precision elements into a dense tile of the compute dtype; dense ones are read in place.
+/// Brings strided elements into a dense tile, those of half types in f32 unless the kernel takes them as they are;
+/// what is dense already is read in place.
 class Loader {
 public:
-    explicit Loader(DType dtype)
-        : size_(size_of(dtype)), widen_(is_half(dtype) ? cpu::find_convert(dtype, f32) : nullptr) {
+    Loader(DType dtype, bool half)
+        : size_(size_of(dtype)), widen_(is_half(dtype) && !half ? cpu::find_convert(dtype, f32) : nullptr) {
         if (widen_) wide_.resize(tile_elements * 4);
     }
     bool direct(std::int64_t step) const { return step == 1 && !widen_; }
@@ -76,7 +77,7 @@ struct Job {
 /// Takes up pieces of one result, or of one block of columns.
 class Worker {
 public:
-    explicit Worker(const Job& job) : job_(job), loader_(job.dtype) {}
+    explicit Worker(const Job& job) : job_(job), loader_(job.dtype, job.kernel.half) {}
 
     /// Pieces [first, last) of the result whose elements start at `base`.
     void absorb_row(std::int64_t base, std::int64_t first, std::int64_t last, std::byte* state) {
@@ -283,8 +284,8 @@ void reduce(const View& x, const Axes& axes, const Strides& out, const ReduceKer
 }
 
 void reduce_into(const View& x, const View& y, const ReduceAttributes& attributes) {
-    const DType compute = compute_type(x.dtype), wide = compute_type(y.dtype);
-    const ReduceKernel* kernel = find_reduce_kernel(attributes.kind, compute, attributes.parameter);
+    const DType wide = compute_type(y.dtype);
+    const ReduceKernel* kernel = find_reduce_kernel(attributes.kind, x.dtype, attributes.parameter);
     if (!kernel) fail_internal("a reduction met a dtype that it does not take");
     const bool ordered = attributes.kind == Reduction::argmax || attributes.kind == Reduction::argmin;
     const TileKernel narrow = wide == y.dtype ? nullptr : cpu::find_convert(wide, y.dtype);

@@ -53,7 +53,7 @@ struct Moments {
 /// Elements of a row, rows of a column tile, and columns of a column tile that a kernel takes up at most in one call.
 inline constexpr std::int64_t row_piece = 4096, rows_piece = 128, most_columns = 1024;
 
-/// One reduction over one compute dtype. Elements arrive dense along rows.
+/// One reduction over one dtype. Elements arrive dense along rows, those of a half type widened to f32 unless `half`.
 struct ReduceKernel {
     std::int64_t state_bytes = 0;
     void (*init)(void* states, std::int64_t n) = nullptr;
@@ -67,10 +67,11 @@ struct ReduceKernel {
     void (*merge)(void* into, const void* from, std::int64_t n) = nullptr;
     /// Results in the compute type of the output. `count` elements were reduced.
     void (*finish)(const void* states, std::int64_t n, void* out, double count, double parameter) = nullptr;
+    bool half = false;  ///< rows and columns take the f16 or bf16 that the kernel was asked for
 };
 
-/// The kernel for elements of a compute dtype (bool as bytes); null for combinations that the public functions never
+/// The kernel for elements of a dtype (bool as bytes); null for combinations that the public functions never
 /// ask for.
-const ReduceKernel* find_reduce_kernel(Reduction kind, DType compute, double parameter);
+const ReduceKernel* find_reduce_kernel(Reduction kind, DType dtype, double parameter);
 
 }  // namespace calor::ops

@@ -59,12 +59,13 @@ void walk(const Attributes& a, const View& x, const View& values, const View& in
     }
 }
 
-/// One line that lies densely. New extremes get rare: the branch is predicted.
+/// One line that lies densely. New extremes get rare: blocks without one are filled with what is known.
 template <class T, bool Largest>
 void line(const T* x, T* values, std::int64_t* indices, std::int64_t n, std::int64_t step, bool reverse) {
+    constexpr std::int64_t block = 32;
     T best = x[0];
     std::int64_t at = reverse ? n - 1 : 0;
-    for (std::int64_t k = 0; k < n; ++k) {
+    const auto take = [&](std::int64_t k) {
         const T own = x[k * step];
         if (replaces<Largest>(comparable(own), comparable(best))) {
             best = own;
@@ -72,7 +73,24 @@ void line(const T* x, T* values, std::int64_t* indices, std::int64_t n, std::int
         }
         values[k * step] = best;
         indices[k * step] = at;
+    };
+    std::int64_t k = 0;
+    for (; k + block <= n; k += block) {
+        const std::int64_t lowest = step > 0 ? k : -(k + block - 1);
+        const auto known = comparable(best);
+        unsigned beyond = 0;
+        for (std::int64_t i = 0; i < block; ++i) {
+            const auto own = comparable(x[lowest + i]);
+            beyond |= (Largest ? own < known : own > known) ? 0U : 1U;  // NaN is neither
+        }
+        if (beyond != 0) {
+            for (std::int64_t i = k; i < k + block; ++i) take(i);
+            continue;
+        }
+        for (std::int64_t i = 0; i < block; ++i) values[lowest + i] = best;
+        for (std::int64_t i = 0; i < block; ++i) indices[lowest + i] = at;
     }
+    for (; k < n; ++k) take(k);
 }
 
 /// Lines of x that lie densely, as those of the results do.

@@ -82,10 +82,10 @@ class Worker {
 public:
     Worker(const Plan& plan, std::span<const View> views, const LineKernels& kernels)
         : plan_(plan), views_(views), kernels_(kernels) {
-        half_ = is_half(views[0].dtype);
         size_ = size_of(views[0].dtype);
-        widen_ = half_ ? cpu::find_convert(views[0].dtype, f32) : nullptr;
-        narrow_ = half_ ? cpu::find_convert(f32, views[0].dtype) : nullptr;
+        if (!plan.columns || !is_half(views[0].dtype)) return;
+        widen_ = cpu::find_convert(views[0].dtype, f32);
+        narrow_ = cpu::find_convert(f32, views[0].dtype);
     }
 
     void run(std::int64_t unit) {
@@ -113,7 +113,7 @@ private:
     std::int64_t step(std::int64_t o) const {
         return plan_.columns ? plan_.others.back().strides[o] : plan_.line.strides[o];
     }
-    bool direct(std::int64_t o) const { return !half_ && step(o) == 1; }
+    bool direct(std::int64_t o) const { return !widen_ && step(o) == 1; }
     std::byte* at(std::int64_t o, std::int64_t offset) const {
         return views_[static_cast<std::size_t>(o)].as<std::byte>() + offset * size_;
     }
@@ -124,39 +124,36 @@ private:
     const void* load(std::int64_t o, std::int64_t offset, std::int64_t width, std::int64_t& stride) {
         stride = plan_.line.strides[o];
         if (direct(o)) return at(o, offset);
-        const std::int64_t n = run_length(width), count = runs() * n;
-        std::byte* packed = buffer(packed_[o], count * size_);
-        for (std::int64_t k = 0; k < runs(); ++k) {
-            cpu::gather(packed + k * n * size_, at(o, offset + k * plan_.line.strides[o]), step(o), size_, n);
-        }
+        const std::int64_t n = run_length(width), count = runs() * n, line = plan_.line.strides[o];
         stride = n;
-        if (!half_) return packed;
+        std::byte* packed = step(o) == 1 ? nullptr : buffer(packed_[o], count * size_);
+        for (std::int64_t k = 0; packed && k < runs(); ++k) {
+            cpu::gather(packed + k * n * size_, at(o, offset + k * line), step(o), size_, n);
+        }
+        if (!widen_) return packed;
         std::byte* wide = buffer(wide_[o], count * 4);
-        const void* from = packed;
-        widen_(&from, wide, count, nullptr);
+        for (std::int64_t k = 0; k < runs(); ++k) {
+            const void* from = packed ? packed + k * n * size_ : at(o, offset + k * line);
+            widen_(&from, wide + k * n * 4, n, nullptr);
+        }
         return wide;
     }
 
     void store(std::int64_t o, std::int64_t offset, std::int64_t width, const void* const* in,
                const std::int64_t* in_strides) {
-        const std::int64_t n = run_length(width), count = runs() * n;
+        const std::int64_t n = run_length(width), count = runs() * n, size = widen_ ? 4 : size_;
         if (direct(o)) return compute(in, in_strides, at(o, offset), plan_.line.strides[o], width);
-        std::byte* result = buffer(wide_[o], count * (half_ ? 4 : size_));
+        std::byte* result = buffer(wide_[o], count * size);
         compute(in, in_strides, result, n, width);
-        const std::byte* packed = result;
-        if (half_) {
-            std::byte* narrow = buffer(packed_[o], count * size_);
-            const void* from = result;
-            narrow_(&from, narrow, count, nullptr);
-            packed = narrow;
-        }
         for (std::int64_t k = 0; k < runs(); ++k) {
             std::byte* to = at(o, offset + k * plan_.line.strides[o]);
-            if (step(o) == 1) {
-                std::memcpy(to, packed + k * n * size_, static_cast<std::size_t>(n * size_));
-            } else {
-                cpu::scatter(to, step(o), packed + k * n * size_, size_, n);
+            const void* from = result + k * n * size;
+            if (narrow_) {
+                std::byte* narrow = step(o) == 1 ? to : buffer(packed_[o], n * size_);
+                narrow_(&from, narrow, n, nullptr);
+                from = narrow;
             }
+            if (from != to) cpu::scatter(to, step(o), from, size_, n);
         }
     }
 
@@ -165,7 +162,8 @@ private:
         if (plan_.columns) {
             kernels_.columns(in, in_strides, out, out_stride, plan_.line.size, width);
         } else {
-            kernels_.row(in, out, plan_.line.size);
+            kernels_.row(in, out, plan_.line.size,
+                         kernels_.works ? buffer(work_, (plan_.line.size + 64) * 8) : nullptr);
         }
     }
 
@@ -177,10 +175,9 @@ private:
     const Plan& plan_;
     std::span<const View> views_;
     const LineKernels& kernels_;
-    bool half_ = false;
     std::int64_t size_ = 4;
-    TileKernel widen_ = nullptr, narrow_ = nullptr;
-    std::vector<std::byte> packed_[most_operands], wide_[most_operands];
+    TileKernel widen_ = nullptr, narrow_ = nullptr;  ///< columns of half types
+    std::vector<std::byte> packed_[most_operands], wide_[most_operands], work_;
 };
 
 }  // namespace

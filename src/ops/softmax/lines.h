@@ -1,6 +1,6 @@
 // Operations along one axis whose result has the shape of the inputs: softmax and its relatives. Rows (the axis is
-// dense) and columns (another axis is dense) have kernels of their own; tiles of other layouts and of half types are
-// made dense first.
+// dense) and columns (another axis is dense) have kernels of their own; tiles of other layouts, and columns of half
+// types, are made dense first.
 #pragma once
 
 #include <span>
@@ -9,12 +9,14 @@
 
 namespace calor::ops {
 
-/// Kernels over one compute dtype. Inputs and the output are dense along rows; in columns line j is the j-th of `width`
-/// neighbours, and element k of it stands k * stride further on. The output may equal an input.
+/// Kernels of one dtype. Inputs and the output are dense along rows, in the dtype itself; in columns, in its compute
+/// dtype, line j is the j-th of `width` neighbours, and element k of it stands k * stride further on. The output may
+/// equal an input.
 struct LineKernels {
-    void (*row)(const void* const* in, void* out, std::int64_t n) = nullptr;
+    void (*row)(const void* const* in, void* out, std::int64_t n, void* work) = nullptr;
     void (*columns)(const void* const* in, const std::int64_t* in_strides, void* out, std::int64_t out_stride,
                     std::int64_t n, std::int64_t width) = nullptr;
+    bool works = false;  ///< rows need `work`: n + 64 elements of the compute dtype
 };
 
 /// Widest tile that a column kernel gets.

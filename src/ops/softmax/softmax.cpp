@@ -27,7 +27,7 @@ graph::Specs infer(const graph::InferContext& c) { return {{c.inputs[0].shape(),
 void run_fast(const graph::Call& c) {
     const auto& a = c.attrs<SoftmaxAttributes>();
     const View& out = c.outputs[0];
-    ops::run_lines(c.inputs, out, a.axis, ops::find_softmax_kernels(a.kind, out.dtype == f64));
+    ops::run_lines(c.inputs, out, a.axis, ops::find_softmax_kernels(a.kind, out.dtype));
 }
 
 /// One line of the reference. x is the input or the result, g the cotangent.

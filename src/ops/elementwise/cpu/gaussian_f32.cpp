@@ -1,4 +1,4 @@
-// f32 vector loops around the error function: erf, erfc, and the two forms of gelu.
+// f32 vector loops around the error function: erf, erfc, gelu and its derivative, and gelu by tanh.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/elementwise/cpu/gaussian_f32.cpp"
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
@@ -77,6 +77,18 @@ HWY_INLINE V32 gelu(V32 x) {
     return scale_where(negative, hn::Mul(at_least(x, -200.0f), hn::IfThenElse(negative, tail, rest)), e.k);
 }
 
+/// F(x) + x F'(x); for x = -a it is exp(-a^2 / 2) (scaled_normal(a) - a / sqrt(2 pi)), and 1 less that for x = a.
+HWY_INLINE V32 gelu_slope(V32 x) {
+    const V32 size = at_most(hn::Abs(x), 14.8f);
+    const auto negative = hn::Lt(x, hn::Zero(F32()));
+    const TwoParts square = product(size, size);
+    const V32 half = constant(-0.5f);
+    const Exponential e = exp_parts(hn::Mul(square.high, half), hn::Mul(square.low, half));
+    const V32 factor = hn::NegMulAdd(size, constant(0.39894228f), scaled_normal(size));
+    const V32 rest = hn::NegMulAdd(beside_one(e), factor, constant(1.0f));
+    return scale_where(negative, hn::IfThenElse(negative, hn::Mul(e.value, factor), rest), e.k);
+}
+
 /// x / (1 + exp(-z)), z = 2 sqrt(2 / pi) (x + 0.044715 x^3) in two parts: an error of z is a relative error of the
 /// result.
 HWY_INLINE V32 gelu_tanh(V32 x) {
@@ -107,6 +119,10 @@ struct Gelu : NoParameters {
     using NoParameters::NoParameters;
     HWY_INLINE V32 operator()(V32 x) const { return gelu(x); }
 };
+struct GeluSlope : NoParameters {
+    using NoParameters::NoParameters;
+    HWY_INLINE V32 operator()(V32 x) const { return gelu_slope(x); }
+};
 struct GeluTanh : NoParameters {
     using NoParameters::NoParameters;
     HWY_INLINE V32 operator()(V32 x) const { return gelu_tanh(x); }
@@ -116,6 +132,7 @@ constexpr std::array rows_of_target = {
     vector_row<Erf>("erf"),
     vector_row<Erfc>("erfc"),
     vector_row<Gelu>("gelu"),
+    vector_row<GeluSlope>("gelu_slope"),
     vector_row<GeluTanh>("gelu_tanh"),
 };
 

@@ -70,15 +70,20 @@ double selu(double x) {
     return x > 0 ? scale * x : scale * alpha * std::expm1(x);
 }
 
-/// x F(x) for the normal distribution F. In the left tail the error of x / sqrt(2) is worked off to first order.
-double gelu(double x) {
+/// The normal distribution F(x). In the left tail the error of x / sqrt(2) is worked off to first order.
+double normal(double x) {
     constexpr double root_half = 0.70710678118654752440, root_half_low = -4.8336466567264567e-17;
-    if (x > -1) return x * 0.5 * std::erfc(-x * root_half);
-    if (x < -40) return -0.0;
+    if (x > -1) return 0.5 * std::erfc(-x * root_half);
     const double a = -x * root_half;
     const double low = std::fma(-x, root_half, -a) - x * root_half_low;
     const double slope = 1.12837916709551257390 * std::exp(-a * a);
-    return x * 0.5 * (std::erfc(a) - slope * low);
+    return 0.5 * (std::erfc(a) - slope * low);
+}
+double gelu(double x) { return x < -40 ? -0.0 : x * normal(x); }
+/// Its derivative F(x) + x F'(x).
+double gelu_slope(double x) {
+    const double a = x < -40 ? -40 : x > 40 ? 40 : x, square = a * a, low = std::fma(a, a, -square);
+    return normal(a) + a * (0.39894228040143267794 * std::exp(-0.5 * square) * (1 - 0.5 * low));
 }
 /// x / (1 + exp(-z)) with z = 2 sqrt(2 / pi) (x + 0.044715 x^3) in two parts.
 double gelu_tanh(double x) {
@@ -196,6 +201,7 @@ constexpr std::array rows = {
     f64_parameter_row<celu>("celu"),
     f64_row<selu>("selu"),
     f64_row<gelu>("gelu"),
+    f64_row<gelu_slope>("gelu_slope"),
     f64_row<gelu_tanh>("gelu_tanh"),
     row_of_both<tanhshrink>("tanhshrink"),
     pair_row_of_both<remainder>("remainder"),

@@ -1,10 +1,21 @@
-// Loops of normalize and its gradient over dense tiles of one compute dtype (T: f32 or f64). Rows belong to one group;
-// columns to one group each, whose numbers stand in arrays of T. x' is (x - mean) / sqrt(variance + epsilon).
+// Loops of normalize and its gradient over dense tiles of f64, f32, f16 or bf16. Rows belong to one group; columns to
+// one group each. Numbers beside the elements (weight, bias, mean, scale, ...) stand in arrays of the compute dtype in
+// the order of pairs, with norm_padding more elements behind. x' is (x - mean) / sqrt(variance + epsilon).
 #pragma once
 
 #include <cstdint>
 
+#include "calor/dtype.h"
+
 namespace calor::ops {
+
+/// Where number i of an array stands in the order of pairs: as it is for evens == 0; else in runs of 2 * evens the even
+/// ones come first, as vectors of bf16 are taken apart.
+constexpr std::int64_t place_in_pairs(std::int64_t i, std::int64_t evens) {
+    if (evens == 0) return i;
+    const std::int64_t within = i % (2 * evens);
+    return i - within + within / 2 + within % 2 * evens;
+}
 
 struct NormKernels {
     /// y = (x - mean) scale + shift, or (x - mean) scale weight[i] + bias[i]; weight and bias are both null or neither.
@@ -27,11 +38,14 @@ struct NormKernels {
     void (*column_grad)(const void* g, std::int64_t g_stride, const void* x, std::int64_t x_stride, void* gx,
                         std::int64_t gx_stride, std::int64_t rows, std::int64_t width, const void* mean, const void* a,
                         const void* b, const void* c) = nullptr;
+    std::int64_t evens = 0;  ///< of the order of pairs
 };
 
 /// Bounds of a tile.
 inline constexpr std::int64_t norm_row = 4096, norm_columns = 512, norm_rows = 32;
+/// Elements of a pair of vectors at most: what kernels may touch behind the end of an array.
+inline constexpr std::int64_t norm_padding = 64;
 
-const NormKernels& find_norm_kernels(bool wide);
+const NormKernels& find_norm_kernels(DType dtype);
 
 }  // namespace calor::ops

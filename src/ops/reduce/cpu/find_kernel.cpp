@@ -45,14 +45,14 @@ IntegerRow::Entry integer_entry(Reduction kind, DType dtype) {
 
 }  // namespace
 
-const ReduceKernel* find_reduce_kernel(Reduction kind, DType compute, double parameter) {
+const ReduceKernel* find_reduce_kernel(Reduction kind, DType dtype, double parameter) {
     const ReduceKernel* kernel = nullptr;
-    if (is_floating(compute)) {
+    if (is_floating(dtype)) {
         const FloatRow::Entry entry = float_entry(kind, parameter);
-        if (entry != FloatRow::count) kernel = find_float_kernel(entry, compute == f64);
+        if (entry != FloatRow::count) kernel = find_float_kernel(entry, dtype);
     } else {
-        const IntegerRow::Entry entry = integer_entry(kind, compute);
-        if (entry != IntegerRow::count) kernel = find_integer_kernel(entry, compute == boolean ? u8 : compute);
+        const IntegerRow::Entry entry = integer_entry(kind, dtype);
+        if (entry != IntegerRow::count) kernel = find_integer_kernel(entry, dtype == boolean ? u8 : dtype);
     }
     return kernel && kernel->init ? kernel : nullptr;
 }

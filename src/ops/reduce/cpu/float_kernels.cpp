@@ -1,4 +1,4 @@
-// Kernels of the reductions over f32 and f64.
+// Kernels of the reductions over f64, f32, f16 and bf16.
 #include <array>
 
 #include "ops/reduce/cpu/tables.h"
@@ -8,6 +8,7 @@
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL)
 #include <hwy/foreach_target.h>
 
+#include "ops/reduce/cpu/half_kernels-inl.h"
 #include "ops/reduce/cpu/kernels-inl.h"
 #include "ops/reduce/cpu/moments-inl.h"
 
@@ -35,11 +36,38 @@ template <class T> Row row() {
     return r;
 }
 
+/// `k` with loops over elements of a half type.
+template <class Loops> ReduceKernel with_loops(ReduceKernel k) {
+    k.rows = Loops::rows;
+    k.columns = Loops::columns;
+    k.half = true;
+    return k;
+}
+/// The states and results of f32; what has no loops of its own takes widened elements.
+template <class E> Row half_row() {
+    Row r = row<float>();
+    for (const auto entry : {FloatRow::sum, FloatRow::mean}) r[entry] = with_loops<HalfLanes<Sum<float>, E>>(r[entry]);
+    r[FloatRow::max] = with_loops<HalfLanes<Extreme<float, false>, E>>(r[FloatRow::max]);
+    r[FloatRow::min] = with_loops<HalfLanes<Extreme<float, true>, E>>(r[FloatRow::min]);
+    for (const auto entry : {FloatRow::var, FloatRow::std}) r[entry] = with_loops<HalfMoments<E>>(r[entry]);
+    r[FloatRow::norm_1] = with_loops<HalfLanes<SumAbs<float>, E>>(r[FloatRow::norm_1]);
+    r[FloatRow::norm_2] = with_loops<HalfLanes<SumSquares<float>, E>>(r[FloatRow::norm_2]);
+    r[FloatRow::norm_inf] = with_loops<HalfLanes<MaxAbs<float>, E>>(r[FloatRow::norm_inf]);
+    r[FloatRow::norm_minus_inf] = with_loops<HalfLanes<MinAbs<float>, E>>(r[FloatRow::norm_minus_inf]);
+    return r;
+}
+
 }  // namespace
 
-const Row& float_row(bool wide) {
-    static const Row f32_row = row<float>(), f64_row = row<double>();
-    return wide ? f64_row : f32_row;
+const Row& float_row(DType dtype) {
+    static const Row f32_row = row<float>(), f64_row = row<double>(), f16_row = half_row<float16>(),
+                     bf16_row = half_row<bfloat16>();
+    switch (dtype) {
+        case f64: return f64_row;
+        case f16: return f16_row;
+        case bf16: return bf16_row;
+        default: return f32_row;
+    }
 }
 
 }  // namespace HWY_NAMESPACE
@@ -51,8 +79,8 @@ namespace calor::ops {
 
 HWY_EXPORT(float_row);
 
-const ReduceKernel* find_float_kernel(FloatRow::Entry entry, bool wide) {
-    return &HWY_DYNAMIC_DISPATCH(float_row)(wide)[entry];
+const ReduceKernel* find_float_kernel(FloatRow::Entry entry, DType dtype) {
+    return &HWY_DYNAMIC_DISPATCH(float_row)(dtype)[entry];
 }
 
 }  // namespace calor::ops

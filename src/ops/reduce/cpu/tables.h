@@ -1,4 +1,4 @@
-// The tables of kernels: one row a compute dtype.
+// The tables of kernels: one row a dtype.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ struct FloatRow {
     };
 };
 using Row = std::array<ReduceKernel, FloatRow::count>;
-const ReduceKernel* find_float_kernel(FloatRow::Entry entry, bool wide);
+const ReduceKernel* find_float_kernel(FloatRow::Entry entry, DType dtype);
 
 struct IntegerRow {
     enum Entry : std::uint8_t { sum, prod, max, min, argmax, argmin, count_bytes, any, all, count };

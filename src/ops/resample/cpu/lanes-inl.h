@@ -12,6 +12,8 @@
 
 #include <hwy/highway.h>
 
+#include "device/cpu/element_pairs-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace calor::ops::resample {
 namespace HWY_NAMESPACE {
@@ -77,7 +79,6 @@ HWY_INLINE void store_four(Vec<W> a, Vec<W> b, Vec<W> c, Vec<W> e, Out* pa, Out*
         const Other<W, std::uint32_t> du;
         const Other<W, std::int32_t> di;
         const hn::Repartition<std::int16_t, Tag<W>> pairs;
-        const hn::Half<decltype(pairs)> half;
         const auto rounded = [&](Vec<W> v) HWY_ATTR {
             const auto bits = hn::BitCast(du, v);
             const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
@@ -86,10 +87,17 @@ HWY_INLINE void store_four(Vec<W> a, Vec<W> b, Vec<W> c, Vec<W> e, Out* pa, Out*
         const auto two = [&](Vec<W> u, Vec<W> v, Out* pu, Out* pv) HWY_ATTR {
             const hn::Repartition<std::uint64_t, Tag<W>> quads;
             const auto packed = hn::BitCast(quads, hn::ReorderDemote2To(pairs, rounded(u), rounded(v)));
+#if HWY_TARGET == HWY_AVX2
+            const __m256i ordered = _mm256_permute4x64_epi64(packed.raw, 0xd8);
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(pu), _mm256_castsi256_si128(ordered));
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(pv), _mm256_extracti128_si256(ordered, 1));
+#else
             const auto first = hn::BitCast(pairs, hn::ConcatEven(quads, packed, packed));
             const auto second = hn::BitCast(pairs, hn::ConcatOdd(quads, packed, packed));
+            const hn::Half<decltype(pairs)> half;
             hn::StoreU(hn::LowerHalf(half, first), half, reinterpret_cast<std::int16_t*>(pu));
             hn::StoreU(hn::LowerHalf(half, second), half, reinterpret_cast<std::int16_t*>(pv));
+#endif
         };
         if (HWY_LIKELY(hn::AllFalse(d, hn::IsNaN(hn::Add(hn::Add(a, b), hn::Add(c, e)))))) {
             two(a, b, pa, pb);
@@ -102,6 +110,24 @@ HWY_INLINE void store_four(Vec<W> a, Vec<W> b, Vec<W> c, Vec<W> e, Out* pa, Out*
     store<W>(b, pb);
     store<W>(c, pc);
     store<W>(e, pe);
+}
+
+/// Four vectors side by side.
+template <class W, class Out> HWY_INLINE void store_along(Vec<W> a, Vec<W> b, Vec<W> c, Vec<W> e, Out* p) {
+    constexpr std::int64_t lanes = lanes_of<W>();
+#if HWY_TARGET == HWY_AVX2
+    if constexpr (std::is_same_v<Out, bfloat16>) {
+        if (HWY_LIKELY(!cpu::HWY_NAMESPACE::may_be_nan(a, b, c, e))) {
+            cpu::HWY_NAMESPACE::store_bf16(a, b, p);
+            cpu::HWY_NAMESPACE::store_bf16(c, e, p + 2 * lanes);
+            return;
+        }
+    }
+#endif
+    store<W>(a, p);
+    store<W>(b, p + lanes);
+    store<W>(c, p + 2 * lanes);
+    store<W>(e, p + 3 * lanes);
 }
 
 /// The first n < lanes elements.

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "ops/resample/cpu/block_rows-inl.h"
 #include "ops/resample/cpu/lanes-inl.h"
 
 #ifndef CALOR_RESAMPLE_CHUNK
@@ -44,22 +45,47 @@ template <class W> HWY_INLINE Vec<W> add_tap(Vec<W> w, Vec<W> x, Vec<W> sum) {
     if constexpr (!std::is_same_v<W, std::int32_t>) return hn::MulAdd(w, x, sum);
 }
 
-/// Divides the sums of one output.
-template <class W> struct Divide {
-    Vec<W> by;
-    bool needed;
-    HWY_INLINE Vec<W> operator()(Vec<W> sum) const {
-        if constexpr (!std::is_same_v<W, std::int32_t>) {
-            if (needed) return hn::Div(sum, by);
+#if HWY_TARGET == HWY_AVX2
+/// Blocks of 32 elements of an output row from rows of bf16: their even and odd elements are summed apart. Returns how
+/// many elements are done.
+template <class Out, int N>
+HWY_INLINE std::int64_t row_of_pairs(const bfloat16* HWY_RESTRICT in, std::int64_t step, const std::int32_t* index,
+                                     const float* weight, std::int64_t taps, Divide<float> divide,
+                                     Out* HWY_RESTRICT out, std::int64_t run) {
+    using cpu::HWY_NAMESPACE::load_pair;
+    using cpu::HWY_NAMESPACE::Two;
+    const Tag<float> d;
+    const std::int64_t n = N > 0 ? N : taps;
+    const auto put = [&](Two<bfloat16> v, Out* to) HWY_ATTR {
+        v = {divide(v.a), divide(v.b)};
+        if constexpr (std::is_same_v<Out, bfloat16>) {
+            cpu::HWY_NAMESPACE::store_pair(v, to);
+        } else {
+            const auto low = hn::InterleaveLower(d, v.a, v.b), high = hn::InterleaveUpper(d, v.a, v.b);
+            hn::StoreU(hn::ConcatLowerLower(d, high, low), d, to);
+            hn::StoreU(hn::ConcatUpperUpper(d, high, low), d, to + 8);
         }
-        return sum;
+    };
+    std::int64_t i = 0;
+    while (run >= 32 && run - i > 8) {
+        i = std::min(i, run - 32);  // the last block computes some again
+        auto a = hn::Zero(d), b = a, c = a, e = a;
+        for (std::int64_t k = 0; k < n; ++k) {
+            const bfloat16* x = in + index[k] * step + i;
+            const auto w = hn::Set(d, weight[k]);
+            const Two<bfloat16> u = load_pair(x), v = load_pair(x + 16);
+            a = hn::MulAdd(w, u.a, a);
+            b = hn::MulAdd(w, u.b, b);
+            c = hn::MulAdd(w, v.a, c);
+            e = hn::MulAdd(w, v.b, e);
+        }
+        put({a, b}, out + i);
+        put({c, e}, out + i + 16);
+        i += 32;
     }
-};
-template <class W> HWY_INLINE Divide<W> divide_of(const Pass& p, std::int64_t j) {
-    double by = p.divisor;
-    if (p.divides_each) by *= p.table->divisors[static_cast<std::size_t>(j)];
-    return {hn::Set(Tag<W>(), static_cast<W>(by)), by != 1};
+    return i;
 }
+#endif
 
 /// Vectors of one output row: N taps when N > 0, else `taps` of them.
 template <class W, class In, class Out, int N>
@@ -69,6 +95,12 @@ HWY_INLINE void one_row(const In* HWY_RESTRICT in, std::int64_t step, const std:
     const Tag<W> d;
     const std::int64_t n = N > 0 ? N : taps;
     std::int64_t i = 0;
+#if HWY_TARGET == HWY_AVX2
+    if constexpr (std::is_same_v<W, float> && std::is_same_v<In, bfloat16> &&
+                  (std::is_same_v<Out, float> || std::is_same_v<Out, bfloat16>)) {
+        i = row_of_pairs<Out, N>(in, step, index, weight, taps, divide, out, run);
+    }
+#endif
     while (run >= 4 * lanes && run - i > lanes) {
         i = std::min(i, run - 4 * lanes);  // the last block computes some again
         auto a = start_sum<W>(), b = a, c = a, e = a;
@@ -80,8 +112,7 @@ HWY_INLINE void one_row(const In* HWY_RESTRICT in, std::int64_t step, const std:
             c = add_tap<W>(w, load<W>(x + 2 * lanes), c);
             e = add_tap<W>(w, load<W>(x + 3 * lanes), e);
         }
-        store_four<W>(divide(a), divide(b), divide(c), divide(e), out + i, out + i + lanes, out + i + 2 * lanes,
-                      out + i + 3 * lanes);
+        store_along<W>(divide(a), divide(b), divide(c), divide(e), out + i);
         i += 4 * lanes;
     }
     while (i < run) {
@@ -262,92 +293,6 @@ template <class W, class In, class Out> HWY_INLINE void dots(const Pass& p, cons
         store_some<W>(divide_of<W>(p, j)(sum), y + (j - p.begin), 1);
     }
 }
-
-#if HWY_TARGET != HWY_SCALAR
-/// Lanes of a window of one or two vectors.
-template <class V, class I> HWY_INLINE V pick(V first, V second, I lane, bool wide) {
-    const hn::DFromV<I> di;
-    const hn::DFromV<V> d;
-    const auto low = hn::TableLookupLanes(first, hn::IndicesFromVec(d, hn::And(lane, hn::Set(di, 7))));
-    if (!wide) return low;
-    const auto high = hn::TableLookupLanes(second, hn::IndicesFromVec(d, hn::And(lane, hn::Set(di, 7))));
-    return hn::IfThenElse(hn::RebindMask(d, hn::Gt(lane, hn::Set(di, 7))), high, low);
-}
-
-/// Outputs [from, to) of one row, one at a time.
-template <class In, class Out>
-HWY_INLINE void single_outputs(const Pass& p, std::int64_t from, std::int64_t to, const In* x, Out* y) {
-    const hn::CappedTag<float, 1> one;
-    const Table& t = *p.table;
-    for (std::int64_t j = from; j < to; ++j) {
-        auto sum = hn::Zero(one);
-        for (std::int32_t k = t.start[static_cast<std::size_t>(j)]; k < t.start[static_cast<std::size_t>(j) + 1]; ++k) {
-            const auto at = static_cast<std::size_t>(k);
-            sum = hn::MulAdd(hn::Set(one, t.weight_f32[at]), hn::Set(one, static_cast<float>(x[t.index[at]])), sum);
-        }
-        store_some<float>(divide_of<float>(p, j)(hn::Set(Tag<float>(), hn::GetLane(sum))), y + j, 1);
-    }
-}
-
-/// Four rows by blocks of eight outputs.
-template <bool wide, class In, class Out> HWY_INLINE void four_rows(const Pass& p, const In* const* x, Out* const* y) {
-    const Tag<float> d;
-    const hn::RebindToSigned<Tag<float>> di;
-    const Table& t = *p.table;
-    const LaneBlocks& b = t.blocks;
-    for (std::size_t i = 0; i < b.base.size(); ++i) {
-        const auto j = static_cast<std::int64_t>(i) * 8;
-        const std::int32_t base = b.base[i];
-        if (base < 0) {
-            for (int r = 0; r < 4; ++r) single_outputs(p, j, j + 8, x[r], y[r]);
-            continue;
-        }
-        const auto v0 = load<float>(x[0] + base), v1 = load<float>(x[1] + base), v2 = load<float>(x[2] + base),
-                   v3 = load<float>(x[3] + base);
-        auto u0 = v0, u1 = v1, u2 = v2, u3 = v3;
-        if constexpr (wide) {
-            u0 = load<float>(x[0] + base + 8);
-            u1 = load<float>(x[1] + base + 8);
-            u2 = load<float>(x[2] + base + 8);
-            u3 = load<float>(x[3] + base + 8);
-        }
-        auto a0 = hn::Zero(d), a1 = a0, a2 = a0, a3 = a0;
-        for (std::int32_t k = b.start[i]; k < b.start[i + 1]; k += 8) {
-            const auto lane = hn::LoadU(di, b.lane.data() + k);
-            const auto w = hn::LoadU(d, b.weight.data() + k);
-            a0 = hn::MulAdd(w, pick(v0, u0, lane, wide), a0);
-            a1 = hn::MulAdd(w, pick(v1, u1, lane, wide), a1);
-            a2 = hn::MulAdd(w, pick(v2, u2, lane, wide), a2);
-            a3 = hn::MulAdd(w, pick(v3, u3, lane, wide), a3);
-        }
-        if (p.divides_each || p.divisor != 1) {
-            const auto by =
-                p.divides_each ? hn::LoadU(d, t.divisors_f32.data() + j) : hn::Set(d, static_cast<float>(p.divisor));
-            a0 = hn::Div(a0, by);
-            a1 = hn::Div(a1, by);
-            a2 = hn::Div(a2, by);
-            a3 = hn::Div(a3, by);
-        }
-        store_four<float>(a0, a1, a2, a3, y[0] + j, y[1] + j, y[2] + j, y[3] + j);
-    }
-    const std::int64_t done = std::ssize(b.base) * 8;
-    for (int r = 0; r < 4; ++r) single_outputs(p, done, t.outputs, x[r], y[r]);
-}
-
-template <class In, class Out>
-HWY_INLINE void block_rows(const Pass& p, const void* const* in, void* const* out, std::int64_t count) {
-    for (std::int64_t r = 0; r < count; r += 4) {
-        const In* x[4];
-        Out* y[4];
-        for (std::int64_t i = 0; i < 4; ++i) {  // missing rows are the first one again
-            const std::int64_t row = r + i < count ? r + i : r;
-            x[i] = static_cast<const In*>(in[row]);
-            y[i] = static_cast<Out*>(out[row]);
-        }
-        p.table->blocks.window > 8 ? four_rows<true>(p, x, y) : four_rows<false>(p, x, y);
-    }
-}
-#endif
 
 template <class W, class In, class Out>
 void columns(const Pass& p, const void* const* in, void* const* out, std::int64_t count, std::int64_t run,

@@ -168,43 +168,44 @@ void sum_piece(const void* from, const void*, void* to, std::int64_t n, std::int
 
 #if HWY_TARGET != HWY_SCALAR
 /// bf16 in pairs of neighbours, as they lie in 32 bits: one scan over vectors of their sums serves twice as many
-/// elements, and no element has to be moved to another lane. NaN, which the rounding doesn't know, goes one by one.
-void pairs_piece(const void* from, const void*, void* to, std::int64_t n, std::int64_t step, State& state) {
+/// elements, and no element has to be moved to another lane. A NaN that arithmetic made, or took over from a bf16, has
+/// zeros in the lower half of its bits: rounding leaves it.
+template <bool Back> double pairs_from(const bfloat16* x, bfloat16* y, std::int64_t n, float before) {
     const Tag<float> d;
     const hn::RebindToUnsigned<Tag<float>> bits;
-    constexpr std::int64_t lanes = lanes_of<float>();
-    const auto* x = static_cast<const bfloat16*>(from);
-    auto* y = static_cast<bfloat16*>(to);
-    const auto before = static_cast<float>(state.first);
+    constexpr std::int64_t lanes = lanes_of<float>(), step = Back ? -1 : 1, lowest = Back ? 1 - 2 * lanes : 0;
     const auto carry = hn::Set(d, before);
     const auto high_half = hn::Set(bits, 0xffff0000U), one = hn::Set(bits, 1U), below_half = hn::Set(bits, 0x7fffU);
     const auto rounded = [&](hn::Vec<Tag<float>> v) HWY_ATTR {  // in the high half
         const auto all = hn::BitCast(bits, v);
         return hn::Add(all, hn::Add(hn::And(hn::ShiftRight<16>(all), one), below_half));
     };
-    const std::int64_t lowest = step == 1 ? 0 : 1 - 2 * lanes;  // in memory, of a block
     auto running = hn::Zero(d);
     std::int64_t i = 0;
-    for (; i + 2 * lanes <= n && std::isfinite(before); i += 2 * lanes) {
+    for (; i + 2 * lanes <= n; i += 2 * lanes) {
         auto both = hn::LoadU(bits, reinterpret_cast<const std::uint32_t*>(x + i * step + lowest));
-        if (step != 1) both = hn::Reverse(bits, both);
+        if (Back) both = hn::Reverse(bits, both);
         const auto low = hn::BitCast(d, hn::ShiftLeft<16>(both)), high = hn::BitCast(d, hn::And(both, high_half));
-        const auto first = step == 1 ? low : high, second = step == 1 ? high : low;
+        const auto first = Back ? high : low, second = Back ? low : high;
         const auto p = prefix_sums<float>(hn::Add(first, second));
-        const auto next = hn::Add(running, last_everywhere<float>(p));
-        if (!hn::AllFalse(d, hn::IsNaN(next))) break;
         if (y) {
-            const auto earlier = hn::Add(moved_up<1, float>(p), running);
-            const auto a = rounded(hn::Add(carry, hn::Add(earlier, first)));
-            const auto b = rounded(hn::Add(carry, hn::Add(p, running)));
-            auto result = step == 1 ? hn::Or(hn::ShiftRight<16>(a), hn::And(b, high_half))
-                                    : hn::Or(hn::ShiftRight<16>(b), hn::And(a, high_half));
-            if (step != 1) result = hn::Reverse(bits, result);
+            const auto base = hn::Add(carry, running);
+            const auto a = rounded(hn::Add(base, hn::Add(moved_up<1, float>(p), first)));
+            const auto b = rounded(hn::Add(base, p));
+            auto result = Back ? hn::Or(hn::ShiftRight<16>(b), hn::And(a, high_half))
+                               : hn::Or(hn::ShiftRight<16>(a), hn::And(b, high_half));
+            if (Back) result = hn::Reverse(bits, result);
             hn::StoreU(result, bits, reinterpret_cast<std::uint32_t*>(y + i * step + lowest));
         }
-        running = next;
+        running = hn::Add(running, last_everywhere<float>(p));
     }
-    add_to(state, sum_rest(x, y, i, n, step, before, hn::GetLane(running)));
+    return static_cast<double>(sum_rest(x, y, i, n, step, before, hn::GetLane(running)));
+}
+void pairs_piece(const void* from, const void*, void* to, std::int64_t n, std::int64_t step, State& state) {
+    const auto* x = static_cast<const bfloat16*>(from);
+    auto* y = static_cast<bfloat16*>(to);
+    const auto before = static_cast<float>(state.first);
+    state.first += step == 1 ? pairs_from<false>(x, y, n, before) : pairs_from<true>(x, y, n, before);
 }
 #else
 constexpr auto pairs_piece = sum_piece<bfloat16>;

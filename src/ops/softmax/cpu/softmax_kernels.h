@@ -15,6 +15,6 @@ struct CrossEntropyKernels {
 };
 const CrossEntropyKernels& find_cross_entropy_kernels(bool wide);
 
-const LineKernels& find_softmax_kernels(SoftmaxKernel kind, bool wide);
+const LineKernels& find_softmax_kernels(SoftmaxKernel kind, DType dtype);
 
 }  // namespace calor::ops
