@@ -86,7 +86,7 @@ template <Real (*f)(Real)> Real times(Real x) { return x == -infinity || (x < -1
 
 Real normal(Real x) { return 0.5L * std::erfc(-x * std::sqrt(0.5L)); }
 Real times_density(Real x) { return std::abs(x) > 150 ? 0 : x * std::exp(-x * x / 2) / std::sqrt(2 * pi); }
-Real gelu_slope(Real x) { return normal(x) + times_density(x); }
+Real gelu_slope(Real x) { return x < -150 ? -0.0L : normal(x) + times_density(x); }
 Real gelu_slope_scale(Real x) { return normal(x) + std::abs(times_density(x)); }
 Real tanh_normal(Real x) { return sigmoid(2 * std::sqrt(2 / pi) * (x + 0.044715L * x * x * x)); }
 Real tanh_softplus(Real x) {

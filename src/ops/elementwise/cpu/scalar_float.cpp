@@ -70,20 +70,21 @@ double selu(double x) {
     return x > 0 ? scale * x : scale * alpha * std::expm1(x);
 }
 
-/// The normal distribution F(x). In the left tail the error of x / sqrt(2) is worked off to first order.
-double normal(double x) {
+/// factor F(x) for the normal distribution F. In the left tail the error of x / sqrt(2) is worked off to first order.
+double times_normal(double factor, double x) {
     constexpr double root_half = 0.70710678118654752440, root_half_low = -4.8336466567264567e-17;
-    if (x > -1) return 0.5 * std::erfc(-x * root_half);
+    if (x > -1) return factor * 0.5 * std::erfc(-x * root_half);
     const double a = -x * root_half;
     const double low = std::fma(-x, root_half, -a) - x * root_half_low;
     const double slope = 1.12837916709551257390 * std::exp(-a * a);
-    return 0.5 * (std::erfc(a) - slope * low);
+    return factor * 0.5 * (std::erfc(a) - slope * low);
 }
-double gelu(double x) { return x < -40 ? -0.0 : x * normal(x); }
+double gelu(double x) { return x < -40 ? -0.0 : times_normal(x, x); }
 /// Its derivative F(x) + x F'(x).
 double gelu_slope(double x) {
-    const double a = x < -40 ? -40 : x > 40 ? 40 : x, square = a * a, low = std::fma(a, a, -square);
-    return normal(a) + a * (0.39894228040143267794 * std::exp(-0.5 * square) * (1 - 0.5 * low));
+    if (x < -40) return -0.0;
+    const double a = x > 40 ? 40 : x, square = a * a, low = std::fma(a, a, -square);
+    return times_normal(1, a) + a * (0.39894228040143267794 * std::exp(-0.5 * square) * (1 - 0.5 * low));
 }
 /// x / (1 + exp(-z)) with z = 2 sqrt(2 / pi) (x + 0.044715 x^3) in two parts.
 double gelu_tanh(double x) {
