@@ -84,7 +84,8 @@ double gelu(double x) { return x < -40 ? -0.0 : times_normal(x, x); }
 double gelu_slope(double x) {
     if (x < -40) return -0.0;
     const double a = x > 40 ? 40 : x, square = a * a, low = std::fma(a, a, -square);
-    return times_normal(1, a) + a * (0.39894228040143267794 * std::exp(-0.5 * square) * (1 - 0.5 * low));
+    const double root = std::exp(-0.25 * square);  // its square may be subnormal: that comes last
+    return times_normal(1, a) + a * (0.39894228040143267794 * (1 - 0.5 * low)) * root * root;
 }
 /// x / (1 + exp(-z)) with z = 2 sqrt(2 / pi) (x + 0.044715 x^3) in two parts.
 double gelu_tanh(double x) {
