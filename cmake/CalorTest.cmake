@@ -5,8 +5,13 @@
 # device, bands around every block and poisoned memory, in the static variant of machines that have an OpenCL driver.
 find_package(GTest REQUIRED)
 
+set(CALOR_TEST_CACHE ${PROJECT_BINARY_DIR}/kernel-cache CACHE PATH "Where tests keep compiled GPU kernels; variants may share it")
+
 # Two threads, so that threading is tested, and none of them spins: several programs share the cores.
-set(CALOR_TEST_ENVIRONMENT OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0 CALOR_CACHE=${PROJECT_BINARY_DIR}/kernel-cache)
+set(CALOR_TEST_ENVIRONMENT OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0 CALOR_CACHE=${CALOR_TEST_CACHE})
+if(CALOR_SANITIZE OR BUILD_SHARED_LIBS)
+    list(APPEND CALOR_TEST_ENVIRONMENT OCL_ICD_VENDORS=none)  # OpenCL devices are tested in the static variant alone
+endif()
 set(CALOR_RECORDED_KERNELS ${PROJECT_BINARY_DIR}/recorded-kernels)  # every variant that the GPU tests launched
 if(CALOR_SANITIZE MATCHES "address")
     list(APPEND CALOR_TEST_ENVIRONMENT ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1

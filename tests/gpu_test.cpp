@@ -188,6 +188,7 @@ TEST(Copies, ThroughDLPackNeedAddresses) {
 
 TEST(Memory, IsCachedCountedAndLimited) {
     for (const Device d : gpus()) {
+        (ca::ones({1}).to(d) + 1).eval();  // the device keeps the numbers
         ca::empty_cache(d);
         const auto before = ca::memory_statistics(d);
         {
@@ -432,6 +433,28 @@ TEST(Launches, AreOrderedByEvents) {
         stream.synchronize();
         EXPECT_EQ(x.to_vector<float>()[999], 2.0F);
     }
+}
+
+/// In a process of its own, whose devices are made with the guard on.
+TEST(GuardDeathTest, FindsWritesBehindABlock) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    static const KernelFile overrun{"tests/overrun.kernel", "KERNEL(overrun, OUT(X, y), SIZE(at)) { y[at] = 1; }\n"};
+    const char* before = std::getenv("CALOR_GUARD");
+    setenv("CALOR_GUARD", "1", 1);
+    for (const Device d : gpus()) {
+        const auto write = [&](std::int64_t at) {
+            const auto memory = ca::backend(d).allocate(40, "test", here);
+            Launch(ca::backend(d), overrun, "overrun", "words", here)
+                .constant("X", ca::f32)
+                .threads(1)
+                .buffer(memory)
+                .size(at)
+                .run(1);
+        };
+        EXPECT_DEATH(write(10), "a kernel wrote byte 40 of a block of 40 bytes");
+        EXPECT_DEATH(write(-1), "a kernel wrote byte -4 of a block of 40 bytes");
+    }
+    if (!before) unsetenv("CALOR_GUARD");
 }
 
 // ---- the cache ----
