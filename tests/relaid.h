@@ -33,11 +33,9 @@ inline Tensor relaid(const Tensor& t, Lie lie) {
         step *= shape[a];
     }
     const std::int64_t size = size_of(t.dtype());
-    t.eval();
-    const View from = graph::view_of(graph::value_of(t));
-    const std::vector<char> ones(static_cast<std::size_t>(step * size), 1);  // not zeros: gaps must not be read
-    const Tensor memory = from_host(ones.data(), step, t.dtype(), {step});
-    Ref<Storage> storage = graph::value_of(memory).storage;
+    const Tensor here = t.to(Device{}).eval();
+    const View from = graph::view_of(graph::value_of(here));
+    std::vector<char> bytes(static_cast<std::size_t>(step * size), 1);  // not zeros: gaps must not be read
     Dims index(rank, 0);
     for (std::int64_t i = 0; i < count; ++i) {
         std::int64_t source = 0, target = layout.offset;
@@ -45,11 +43,11 @@ inline Tensor relaid(const Tensor& t, Lie lie) {
             source += index[a] * from.stride(a);
             target += index[a] * layout.strides[a];
         }
-        std::memcpy(static_cast<char*>(storage->data) + target * size, from.as<char>() + source * size,
-                    static_cast<std::size_t>(size));
+        std::memcpy(bytes.data() + target * size, from.as<char>() + source * size, static_cast<std::size_t>(size));
         for (std::int64_t a = rank - 1; a >= 0 && ++index[a] == shape[a]; --a) index[a] = 0;
     }
-    return graph::make_value(std::move(storage), layout, shape, t.dtype(), t.device(), Where::current());
+    const Tensor memory = from_host(bytes.data(), step, t.dtype(), {step}, t.device());
+    return graph::make_value(graph::value_of(memory).storage, layout, shape, t.dtype(), t.device(), Where::current());
 }
 
 /// Implementations named here are passed over while one lives.

@@ -124,15 +124,23 @@ template <bool backward> std::span<const graph::Implementation> implementations(
     return list;
 }
 
+template <bool backward> std::span<const graph::Implementation> gpu_implementations() {
+    static const graph::Implementation list[] = {
+        {.name = "deform_columns", .run = [](const Call& call) { run_on_gpu(backward, call); }}};
+    return list;
+}
+
 const graph::Operation forward_operation{.name = name,
                                          .traits = graph::contraction | graph::linear,
                                          .infer = infer_forward,
                                          .gradient = gradient,
-                                         .implementations = implementations<false>};
+                                         .implementations = implementations<false>,
+                                         .gpu_implementations = gpu_implementations<false>};
 const graph::Operation backward_operation{.name = "deform_conv_grad",
                                           .traits = graph::contraction,
                                           .infer = infer_backward,
-                                          .implementations = implementations<true>};
+                                          .implementations = implementations<true>,
+                                          .gpu_implementations = gpu_implementations<true>};
 
 }  // namespace
 

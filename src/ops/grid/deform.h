@@ -45,5 +45,6 @@ Tensor record_backward(Attributes a, std::span<const Tensor> inputs, const Where
 
 void run_fast(bool backward, const graph::Call& call);
 void run_reference(bool backward, const graph::Call& call);
+void run_on_gpu(bool backward, const graph::Call& call);
 
 }  // namespace calor::ops::deform

@@ -1,5 +1,5 @@
 // Sampling: checks, shape rules, gradient rules, public functions.
-#include "ops/grid/grid.h"
+#include "ops/grid/sampling_gpu.h"
 
 #include <fmt/format.h>
 
@@ -82,6 +82,12 @@ template <Role role> std::span<const graph::Implementation> implementations(Devi
     return list;
 }
 
+template <Role role> std::span<const graph::Implementation> gpu_implementations() {
+    static const graph::Implementation list[] = {
+        {.name = "grid_points", .run = [](const graph::Call& c) { run_on_gpu(role, c); }}};
+    return list;
+}
+
 /// Whether one more derivative along the axis leaves anything.
 bool has_slope(const Attributes& a, std::int64_t axis) { return a.orders[axis] < highest_order(a.mode); }
 bool has_slopes(const Attributes& a) {
@@ -133,18 +139,21 @@ const graph::Operation sample_operation{.name = "grid_sample",
                                         .infer = infer_sample,
                                         .gradient = sample_gradient,
                                         .implementations = implementations<Role::sample>,
+                                        .gpu_implementations = gpu_implementations<Role::sample>,
                                         .format = format_of_input};
 const graph::Operation spread_operation{.name = "grid_spread",
                                         .traits = graph::linear,
                                         .infer = infer_spread,
                                         .gradient = spread_gradient,
                                         .implementations = implementations<Role::spread>,
+                                        .gpu_implementations = gpu_implementations<Role::spread>,
                                         .format = format_of_input};
 const graph::Operation slope_operation{.name = "grid_slope",
                                        .traits = graph::linear,
                                        .infer = infer_slope,
                                        .gradient = slope_gradient,
-                                       .implementations = implementations<Role::slope>};
+                                       .implementations = implementations<Role::slope>,
+                                       .gpu_implementations = gpu_implementations<Role::slope>};
 
 }  // namespace
 
@@ -185,6 +194,7 @@ Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners, c
         fail("grid/theta", "affine_grid", where,
              {{"got", theta.shape()}, {"axes", rank}, {"columns", rank + 1}, {"size", size}}, describe(theta));
     }
+    const OnDevice scope(theta.device(where));
     Shape whole{theta.shape()[0]};
     for (const std::int64_t s : size) whole.push_back(s);
     whole.push_back(rank);

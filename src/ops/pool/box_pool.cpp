@@ -34,12 +34,14 @@ void box_gradient(const GradContext& c) {
 
 const graph::Implementation implementations[] = {{.name = "box_rows", .why_not = box_why_not, .run = box_rows},
                                                  {.name = "reference", .run = box_reference}};
+const graph::Implementation gpu_implementations[] = {{.name = "box_gather", .run = box_on_gpu}};
 
 const graph::Operation box_operation{
     .name = "max_pool_boxes",
     .infer = infer_box,
     .gradient = box_gradient,
     .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(implementations); },
+    .gpu_implementations = [] { return std::span<const graph::Implementation>(gpu_implementations); },
     .format = format_of_input};
 
 /// Spatial sizes, none of them 0.

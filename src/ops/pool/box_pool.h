@@ -25,5 +25,6 @@ Interval fractional_interval(std::int64_t p, std::int64_t outputs, std::int64_t 
 const char* box_why_not(const graph::Call& call);
 void box_rows(const graph::Call& call);
 void box_reference(const graph::Call& call);
+void box_on_gpu(const graph::Call& call);
 
 }  // namespace calor::ops::pool

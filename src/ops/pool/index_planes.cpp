@@ -22,7 +22,7 @@ struct PlaneAttributes {
     friend bool operator==(const PlaneAttributes&, const PlaneAttributes&) = default;
 };
 
-enum class Kind : std::uint8_t { add, set, gather, gather_last };
+using Kind = PlaneKind;
 
 Specs infer_planes(const InferContext& c) {
     Shape shape{c.inputs[0].shape()[0], c.inputs[0].shape()[1]};
@@ -51,11 +51,6 @@ private:
     Ref<Storage> copy_;
     View view_;
 };
-
-[[noreturn]] void fail_range(const Call& c, std::int64_t index, std::int64_t position, std::int64_t size) {
-    fail("index/range", c.operation, c.where,
-         {{"index", index}, {"position", position}, {"axis", 2}, {"size", size}, {"low", 0}, {"high", size - 1}});
-}
 
 /// Reports the first index outside [0, size), if any.
 void check_indices(const Call& c, const std::int64_t* indices, std::int64_t count, std::int64_t size) {
@@ -172,6 +167,12 @@ template <Kind kind> std::span<const graph::Implementation> implementations(Devi
     return list;
 }
 
+template <Kind kind> std::span<const graph::Implementation> gpu_implementations() {
+    static const graph::Implementation list[] = {
+        {.name = "plane_buckets", .run = [](const Call& c) { planes_on_gpu(kind, c); }}};
+    return list;
+}
+
 template <Kind kind> void gradient(const GradContext& c);
 
 template <Kind kind> const graph::Operation& operation() {
@@ -181,7 +182,8 @@ template <Kind kind> const graph::Operation& operation() {
                                      .traits = graph::indexing | graph::linear,
                                      .infer = infer_planes,
                                      .gradient = gradient<kind>,
-                                     .implementations = implementations<kind>};
+                                     .implementations = implementations<kind>,
+                                     .gpu_implementations = gpu_implementations<kind>};
     return op;
 }
 
@@ -203,6 +205,11 @@ template <Kind kind> void gradient(const GradContext& c) {
 
 }  // namespace
 
+void fail_range(const Call& c, std::int64_t index, std::int64_t position, std::int64_t size) {
+    fail("index/range", c.operation, c.where,
+         {{"index", index}, {"position", position}, {"axis", 2}, {"size", size}, {"low", 0}, {"high", size - 1}});
+}
+
 Tensor add_to_planes(const Tensor& values, const Tensor& indices, const Dims& sizes, const Where& where) {
     return record<Kind::add>(values, indices, sizes, where);
 }
@@ -215,7 +222,7 @@ Tensor set_in_planes(const Tensor& values, const Tensor& indices, const Dims& si
 namespace calor::ops {
 
 Descriptors index_plane_descriptors() {
-    using pool::Kind;
+    using Kind = pool::PlaneKind;
     return {&pool::operation<Kind::add>(), &pool::operation<Kind::set>(), &pool::operation<Kind::gather>(),
             &pool::operation<Kind::gather_last>()};
 }

@@ -7,6 +7,11 @@
 
 namespace calor::ops::pool {
 
+enum class PlaneKind : std::uint8_t { add, set, gather, gather_last };
+/// The operations on GPUs.
+void planes_on_gpu(PlaneKind kind, const graph::Call& call);
+[[noreturn]] void fail_range(const graph::Call& c, std::int64_t index, std::int64_t position, std::int64_t size);
+
 /// Sums at the positions that `indices` name, zeros elsewhere: [N, C, positions...] -> [N, C, sizes...]. The indices
 /// are right: they come from pooling.
 Tensor add_to_planes(const Tensor& values, const Tensor& indices, const Dims& sizes, const Where& where);

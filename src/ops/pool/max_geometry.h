@@ -45,5 +45,9 @@ void max_forward(const graph::Call& call);
 void max_take(const graph::Call& call);
 void max_grad(const graph::Call& call);
 void max_indices(const graph::Call& call);
+void max_on_gpu(const graph::Call& call);
+void max_take_on_gpu(const graph::Call& call);
+void max_grad_on_gpu(const graph::Call& call);
+void max_indices_on_gpu(const graph::Call& call);
 
 }  // namespace calor::ops::pool

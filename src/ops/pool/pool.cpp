@@ -43,6 +43,11 @@ template <void (*fast)(const Call&), Kind kind> std::span<const graph::Implement
     return list;
 }
 
+template <void (*run)(const Call&)> std::span<const graph::Implementation> gpu_implementations() {
+    static const graph::Implementation list[] = {{.name = "pool_gather", .run = run}};
+    return list;
+}
+
 void max_gradient(const GradContext& c);
 void max_grad_gradient(const GradContext& c);
 void max_take_gradient(const GradContext& c);
@@ -51,22 +56,26 @@ const graph::Operation max_operation{.name = "max_pool",
                                      .infer = infer_to_positions,
                                      .gradient = max_gradient,
                                      .implementations = implementations<max_forward, Kind::max>,
+                                     .gpu_implementations = gpu_implementations<max_on_gpu>,
                                      .format = format};
 const graph::Operation max_grad_operation{.name = "max_pool_grad",
                                           .traits = graph::linear,
                                           .infer = infer_to_sizes,
                                           .gradient = max_grad_gradient,
                                           .implementations = implementations<max_grad, Kind::max_grad>,
+                                          .gpu_implementations = gpu_implementations<max_grad_on_gpu>,
                                           .format = format};
 const graph::Operation max_take_operation{.name = "max_pool_take",
                                           .traits = graph::linear,
                                           .infer = infer_to_positions,
                                           .gradient = max_take_gradient,
                                           .implementations = implementations<max_take, Kind::max_take>,
+                                          .gpu_implementations = gpu_implementations<max_take_on_gpu>,
                                           .format = format};
 const graph::Operation indices_operation{.name = "pool_indices",
                                          .infer = infer_indices,
                                          .implementations = implementations<max_indices, Kind::indices>,
+                                         .gpu_implementations = gpu_implementations<max_indices_on_gpu>,
                                          .format = format};
 
 void max_gradient(const GradContext& c) {

@@ -37,6 +37,8 @@ const char* no_arithmetic(const Call& c) {
 const graph::Implementation list[] = {{.name = "resample_select", .why_not = no_selection, .run = run_select},
                                       {.name = "resample_passes", .why_not = no_arithmetic, .run = run_passes},
                                       {.name = "reference", .run = run_reference}};
+const graph::Implementation gpu_list[] = {{.name = "select_tables", .why_not = no_selection, .run = run_select_on_gpu},
+                                          {.name = "resample_tables", .run = run_on_gpu}};
 
 const graph::Operation operation{
     .name = "resample",
@@ -44,6 +46,7 @@ const graph::Operation operation{
     .infer = infer,
     .gradient = gradient,
     .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(list); },
+    .gpu_implementations = [] { return std::span<const graph::Implementation>(gpu_list); },
     .format = format_of_input};
 
 void gradient(const graph::GradContext& c) {

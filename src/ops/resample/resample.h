@@ -47,6 +47,9 @@ void check_floating(std::string_view name, const Tensor& x, const Where& where);
 void run_select(const graph::Call& call);
 /// One pass an axis, vectorised; any rank and strides.
 void run_passes(const graph::Call& call);
+/// The same on GPUs.
+void run_select_on_gpu(const graph::Call& call);
+void run_on_gpu(const graph::Call& call);
 /// One output element at a time.
 void run_reference(const graph::Call& call);
 

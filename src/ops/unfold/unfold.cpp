@@ -37,6 +37,7 @@ void fold_gradient(const GradContext& c);
 
 const graph::Implementation fold_implementations[] = {{.name = "fold_rows", .run = fold_rows},
                                                       {.name = "reference", .run = fold_reference}};
+const graph::Implementation fold_gpu_implementations[] = {{.name = "fold_gather", .run = fold_on_gpu}};
 
 const graph::Operation windows_operation{
     .name = "windows",
@@ -55,7 +56,8 @@ const graph::Operation fold_operation{
             return Specs{{c.attrs<Attributes>().sizes, c.inputs[0].dtype()}};
         },
     .gradient = fold_gradient,
-    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(fold_implementations); }};
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(fold_implementations); },
+    .gpu_implementations = [] { return std::span<const graph::Implementation>(fold_gpu_implementations); }};
 
 void windows_gradient(const GradContext& c) {
     c.grads[0] = graph::record(fold_operation, c.attributes, {c.cotangent()}, c.where);

@@ -24,5 +24,6 @@ struct Attributes {
 /// The adjoint by rows of the data, and one element at a time.
 void fold_rows(const graph::Call& call);
 void fold_reference(const graph::Call& call);
+void fold_on_gpu(const graph::Call& call);
 
 }  // namespace calor::ops::unfold

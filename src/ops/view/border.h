@@ -38,5 +38,7 @@ void border_rows(const graph::Call& call);
 void border_reference(const graph::Call& call);
 void border_grad_rows(const graph::Call& call);
 void border_grad_reference(const graph::Call& call);
+void border_on_gpu(const graph::Call& call);
+void border_grad_on_gpu(const graph::Call& call);
 
 }  // namespace calor::ops

@@ -1,11 +1,17 @@
 // diagonal: a strided view; its gradient puts the diagonal into zeros, whose gradient is the diagonal again.
+#include <algorithm>
+
 #include "calor/view.h"
 #include "device/cpu/parallel.h"
 #include "device/cpu/tile_copy.h"
 #include "ops/registry.h"
+#include "ops/spatial_gpu.h"
 #include "ops/support.h"
 
 namespace calor {
+namespace kernels {
+extern const gpu::KernelFile view_diagonal;
+}
 namespace {
 
 using graph::Attributes;
@@ -72,6 +78,30 @@ void run_embed(const graph::Call& c) {
 
 const graph::Implementation embed_implementations[] = {{.name = "fill and copy", .run = run_embed}};
 
+void embed_on_gpu(const graph::Call& c) {
+    const auto& a = c.attrs<DiagonalAttributes>();
+    const View &x = c.inputs[0], &y = c.outputs[0];
+    const std::int64_t last = x.rank() - 1;
+    Strides strides(y.rank(), 0);  // x has the axes of y but two, and the diagonal
+    std::int64_t next = 0;
+    for (std::int64_t axis = 0; axis < y.rank(); ++axis) {
+        if (axis != a.axis1 && axis != a.axis2) strides[axis] = x.stride(next++);
+    }
+    strides[a.offset >= 0 ? a.axis1 : a.axis2] = x.stride(last);
+    ops::launch(c, kernels::view_diagonal, "diag_embed")
+        .constant("E", ops::carrier(y.dtype))
+        .constant("RANK", y.rank())
+        .buffer(x)
+        .buffer(y)
+        .size(y.count())
+        .size(a.axis1)
+        .size(a.axis2)
+        .size(std::clamp(a.offset, -a.shape[a.axis1], a.shape[a.axis2]))
+        .layout(*y.shape, {strides})
+        .over(y.count());
+}
+const graph::Implementation embed_gpu_implementations[] = {{.name = "diagonal_gather", .run = embed_on_gpu}};
+
 const graph::Operation embed_operation{
     .name = "diag_embed",
     .traits = graph::linear,
@@ -80,7 +110,8 @@ const graph::Operation embed_operation{
             return Specs{{c.attrs<DiagonalAttributes>().shape, c.inputs[0].dtype()}};
         },
     .gradient = [](const GradContext& c) { c.grads[0] = take(c.cotangent(), c.attrs<DiagonalAttributes>(), c.where); },
-    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(embed_implementations); }};
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(embed_implementations); },
+    .gpu_implementations = [] { return std::span<const graph::Implementation>(embed_gpu_implementations); }};
 
 Tensor embed(const Tensor& x, const DiagonalAttributes& attributes, const Where& where) {
     return graph::record(embed_operation, attributes, {x}, where);

@@ -22,6 +22,8 @@ const graph::Implementation border_implementations[] = {{.name = "pad_rows", .ru
                                                         {.name = "reference", .run = ops::border_reference}};
 const graph::Implementation grad_implementations[] = {{.name = "pad_rows", .run = ops::border_grad_rows},
                                                       {.name = "reference", .run = ops::border_grad_reference}};
+const graph::Implementation border_gpu_list[] = {{.name = "border_gather", .run = ops::border_on_gpu}};
+const graph::Implementation grad_gpu_list[] = {{.name = "border_gather", .run = ops::border_grad_on_gpu}};
 
 void border_gradient(const GradContext& c);
 void border_grad_gradient(const GradContext& c);
@@ -35,6 +37,7 @@ const graph::Operation border_operation{
         },
     .gradient = border_gradient,
     .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(border_implementations); },
+    .gpu_implementations = [] { return std::span<const graph::Implementation>(border_gpu_list); },
     .format = ops::format_of_input};
 const graph::Operation border_grad_operation{
     .name = "pad_border_grad",
@@ -45,6 +48,7 @@ const graph::Operation border_grad_operation{
         },
     .gradient = border_grad_gradient,
     .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(grad_implementations); },
+    .gpu_implementations = [] { return std::span<const graph::Implementation>(grad_gpu_list); },
     .format = ops::format_of_input};
 
 void border_gradient(const GradContext& c) {
@@ -109,6 +113,7 @@ Ranges cut(const Tensor& x, const std::vector<Padding>& paddings, const Where& w
 }
 
 std::uint64_t element_bits(const Scalar& value, DType dtype, const Where& where) {
+    const OnDevice scope(Device{});  // its bytes are read here
     const bool flag = dtype == boolean && value.kind() == Scalar::Kind::integer;
     const OnDevice scope(Device{});  // the bits are read here
     const Tensor one = scalar(flag ? Scalar(value.integer() != 0) : value, dtype, where);

@@ -15,13 +15,8 @@ namespace {
 using graph::GradContext;
 using graph::InferContext;
 using graph::Specs;
+using ops::PlaceAttributes;
 using ops::Ranges;
-
-struct PlaceAttributes {
-    Ranges ranges;
-    std::uint64_t value = 0;  ///< the bytes of one element
-    friend bool operator==(const PlaceAttributes&, const PlaceAttributes&) = default;
-};
 
 Specs infer_place(const InferContext& c) { return {{c.attrs<PlaceAttributes>().ranges.shape, c.inputs[0].dtype()}}; }
 
@@ -206,14 +201,20 @@ void place_reference(const graph::Call& c) {
 const graph::Implementation implementations[] = {{.name = "place", .run = place},
                                                  {.name = "reference", .run = place_reference}};
 std::span<const graph::Implementation> list(DeviceKind) { return implementations; }
+const graph::Implementation gpu_implementations[] = {{.name = "place_gather", .run = ops::place_on_gpu}};
+std::span<const graph::Implementation> gpu_list() { return gpu_implementations; }
 
 const graph::Operation slice_grad_operation{.name = "slice_grad",
                                             .traits = graph::linear,
                                             .infer = infer_place,
                                             .gradient = place_gradient,
-                                            .implementations = list};
-const graph::Operation pad_operation{
-    .name = "pad", .infer = infer_place, .gradient = place_gradient, .implementations = list};
+                                            .implementations = list,
+                                            .gpu_implementations = gpu_list};
+const graph::Operation pad_operation{.name = "pad",
+                                     .infer = infer_place,
+                                     .gradient = place_gradient,
+                                     .implementations = list,
+                                     .gpu_implementations = gpu_list};
 
 }  // namespace
 
