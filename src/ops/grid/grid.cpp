@@ -194,7 +194,6 @@ Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners, c
         fail("grid/theta", "affine_grid", where,
              {{"got", theta.shape()}, {"axes", rank}, {"columns", rank + 1}, {"size", size}}, describe(theta));
     }
-    const OnDevice scope(theta.device(where));
     Shape whole{theta.shape()[0]};
     for (const std::int64_t s : size) whole.push_back(s);
     whole.push_back(rank);

@@ -113,7 +113,6 @@ Ranges cut(const Tensor& x, const std::vector<Padding>& paddings, const Where& w
 }
 
 std::uint64_t element_bits(const Scalar& value, DType dtype, const Where& where) {
-    const OnDevice scope(Device{});  // its bytes are read here
     const bool flag = dtype == boolean && value.kind() == Scalar::Kind::integer;
     const OnDevice scope(Device{});  // the bits are read here
     const Tensor one = scalar(flag ? Scalar(value.integer() != 0) : value, dtype, where);
