@@ -7,6 +7,7 @@
 #include "device/cpu/parallel.h"
 #include "device/cpu/tile_copy.h"
 #include "graph/node.h"
+#include "ops/creation/creation_gpu.h"
 #include "ops/registry.h"
 #include "ops/support.h"
 
@@ -56,6 +57,11 @@ void run_triangle(const graph::Call& c) {
 
 const graph::Implementation triangle_implementations[] = {{.name = "reference", .run = run_triangle}};
 std::span<const graph::Implementation> triangles(DeviceKind) { return triangle_implementations; }
+const graph::Implementation triangle_on_gpu[] = {{.name = "reference", .run = [](const graph::Call& c) {
+                                                      const auto& a = c.attrs<TriangleAttributes>();
+                                                      ops::triangle_on_gpu(c, a.diagonal, a.upper);
+                                                  }}};
+std::span<const graph::Implementation> triangles_on_gpu() { return triangle_on_gpu; }
 Specs infer_triangle(const InferContext& c) { return {{c.inputs[0].shape(), c.inputs[0].dtype()}}; }
 
 void triangle_gradient(const GradContext& c) {
@@ -67,12 +73,14 @@ const graph::Operation tril_operation{.name = "tril",
                                       .traits = graph::linear,
                                       .infer = infer_triangle,
                                       .gradient = triangle_gradient,
-                                      .implementations = triangles};
+                                      .implementations = triangles,
+                                      .gpu_implementations = triangles_on_gpu};
 const graph::Operation triu_operation{.name = "triu",
                                       .traits = graph::linear,
                                       .infer = infer_triangle,
                                       .gradient = triangle_gradient,
-                                      .implementations = triangles};
+                                      .implementations = triangles,
+                                      .gpu_implementations = triangles_on_gpu};
 
 Tensor triangle(const graph::Operation& operation, const Tensor& x, std::int64_t diagonal, const Where& where) {
     ops::check_defined(operation.name, x, "the tensor", where);
@@ -112,6 +120,8 @@ void run_eye(const graph::Call& c) {
     });
 }
 
+const graph::Implementation eye_on_gpu[] = {
+    {.name = "reference", .run = [](const graph::Call& c) { ops::eye_on_gpu(c, c.attrs<EyeAttributes>().diagonal); }}};
 const graph::Implementation eye_implementations[] = {{.name = "reference", .run = run_eye}};
 const graph::Operation eye_operation{
     .name = "eye",
@@ -120,7 +130,8 @@ const graph::Operation eye_operation{
             const auto& a = c.attrs<EyeAttributes>();
             return Specs{{{a.rows, a.columns}, a.dtype}};
         },
-    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(eye_implementations); }};
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(eye_implementations); },
+    .gpu_implementations = [] { return std::span<const graph::Implementation>(eye_on_gpu); }};
 
 }  // namespace
 

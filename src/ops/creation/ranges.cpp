@@ -6,6 +6,7 @@
 #include "calor/creation.h"
 #include "device/cpu/convert.h"
 #include "device/cpu/parallel.h"
+#include "ops/creation/creation_gpu.h"
 #include "ops/registry.h"
 #include "ops/support.h"
 
@@ -67,11 +68,31 @@ template <void (*run)(const graph::Call&)> std::span<const graph::Implementation
     static const graph::Implementation list[] = {{.name = "reference", .run = run}};
     return list;
 }
-const graph::Operation arange_operation{.name = "arange", .infer = infer_range, .implementations = only<run_arange>};
-const graph::Operation linspace_operation{
-    .name = "linspace", .infer = infer_range, .implementations = only<run_linspace>};
-const graph::Operation logspace_operation{
-    .name = "logspace", .infer = infer_range, .implementations = only<run_linspace>};
+template <void (*run)(const graph::Call&)> std::span<const graph::Implementation> only_on_gpu() {
+    static const graph::Implementation list[] = {{.name = "reference", .run = run}};
+    return list;
+}
+void arange_on_gpu(const graph::Call& c) {
+    const auto& a = c.attrs<RangeAttributes>();
+    if (a.integral) return ops::whole_range_on_gpu(c, a.first, a.distance);
+    ops::range_on_gpu(c, a.start, a.step);
+}
+void linspace_on_gpu(const graph::Call& c) {
+    const auto& a = c.attrs<RangeAttributes>();
+    ops::spaced_on_gpu(c, a.start, a.stop, a.step, a.base);
+}
+const graph::Operation arange_operation{.name = "arange",
+                                        .infer = infer_range,
+                                        .implementations = only<run_arange>,
+                                        .gpu_implementations = only_on_gpu<arange_on_gpu>};
+const graph::Operation linspace_operation{.name = "linspace",
+                                          .infer = infer_range,
+                                          .implementations = only<run_linspace>,
+                                          .gpu_implementations = only_on_gpu<linspace_on_gpu>};
+const graph::Operation logspace_operation{.name = "logspace",
+                                          .infer = infer_range,
+                                          .implementations = only<run_linspace>,
+                                          .gpu_implementations = only_on_gpu<linspace_on_gpu>};
 
 __extension__ using Wide = __int128;
 Wide exactly(const Scalar& s) {
