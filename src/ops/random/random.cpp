@@ -12,6 +12,7 @@
 #include "device/cpu/parallel.h"
 #include "ops/random/kernels.h"
 #include "ops/random/philox.h"
+#include "ops/random/random_gpu.h"
 #include "ops/registry.h"
 
 namespace calor {
@@ -167,17 +168,25 @@ void run_bernoulli(const graph::Call& c) {
     });
 }
 
+}  // namespace
+
+void fail_probability(const graph::Call& c, std::int64_t position, double value) {
+    fail("value/option", c.operation, c.where,
+         {{"option", "the probability at position " + std::to_string(position)},
+          {"got", value},
+          {"expected", "0 to 1"},
+          {"help", "sigmoid() maps any number there"}});
+}
+
+namespace {
+
 template <class T> void bernoulli_of(const graph::Call& c) {
     const auto& a = c.attrs<RandomAttributes>();
     const View& p = c.inputs[0];
     for (std::int64_t i = 0, n = p.count(); i < n; ++i) {
         const T value = p.as<T>()[i];
         if (!(value >= 0 && value <= 1)) {
-            fail("value/option", c.operation, c.where,
-                 {{"option", "the probability at position " + std::to_string(i)},
-                  {"got", static_cast<double>(value)},
-                  {"expected", "0 to 1"},
-                  {"help", "sigmoid() maps any number there"}});
+            fail_probability(c, i, static_cast<double>(value));
         }
     }
     auto* out = c.outputs[0].as<std::uint8_t>();
@@ -220,18 +229,45 @@ template <void (*run)(const graph::Call&)> std::span<const graph::Implementation
     return list;
 }
 
-const graph::Operation uniform_operation{
-    .name = "uniform", .traits = graph::random, .infer = infer, .implementations = only<run_uniform>};
-const graph::Operation normal_operation{
-    .name = "normal", .traits = graph::random, .infer = infer, .implementations = only<run_normal>};
-const graph::Operation truncated_normal_operation{
-    .name = "truncated_normal", .traits = graph::random, .infer = infer, .implementations = only<run_truncated_normal>};
-const graph::Operation bernoulli_operation{
-    .name = "bernoulli", .traits = graph::random, .infer = infer, .implementations = only<run_bernoulli>};
-const graph::Operation bernoulli_of_operation{
-    .name = "bernoulli_of", .traits = graph::random, .infer = infer, .implementations = only<run_bernoulli_of>};
-const graph::Operation randint_operation{
-    .name = "randint", .traits = graph::random, .infer = infer, .implementations = only<run_randint>};
+void uniform_limited(const graph::Call& c) {
+    const auto& a = c.attrs<RandomAttributes>();
+    uniform_on_gpu(c, last_below(a.a, a.b, a.dtype));
+}
+template <void (*run)(const graph::Call&)> std::span<const graph::Implementation> only_on_gpu() {
+    static const graph::Implementation list[] = {{.name = "philox", .run = run}};
+    return list;
+}
+
+const graph::Operation uniform_operation{.name = "uniform",
+                                         .traits = graph::random,
+                                         .infer = infer,
+                                         .implementations = only<run_uniform>,
+                                         .gpu_implementations = only_on_gpu<uniform_limited>};
+const graph::Operation normal_operation{.name = "normal",
+                                        .traits = graph::random,
+                                        .infer = infer,
+                                        .implementations = only<run_normal>,
+                                        .gpu_implementations = only_on_gpu<normal_on_gpu>};
+const graph::Operation truncated_normal_operation{.name = "truncated_normal",
+                                                  .traits = graph::random,
+                                                  .infer = infer,
+                                                  .implementations = only<run_truncated_normal>,
+                                                  .gpu_implementations = only_on_gpu<truncated_normal_on_gpu>};
+const graph::Operation bernoulli_operation{.name = "bernoulli",
+                                           .traits = graph::random,
+                                           .infer = infer,
+                                           .implementations = only<run_bernoulli>,
+                                           .gpu_implementations = only_on_gpu<bernoulli_on_gpu>};
+const graph::Operation bernoulli_of_operation{.name = "bernoulli_of",
+                                              .traits = graph::random,
+                                              .infer = infer,
+                                              .implementations = only<run_bernoulli_of>,
+                                              .gpu_implementations = only_on_gpu<bernoulli_of_on_gpu>};
+const graph::Operation randint_operation{.name = "randint",
+                                         .traits = graph::random,
+                                         .infer = infer,
+                                         .implementations = only<run_randint>,
+                                         .gpu_implementations = only_on_gpu<randint_on_gpu>};
 
 void check_floating(std::string_view operation, DType dtype, const Where& where) {
     if (is_floating(dtype)) return;
