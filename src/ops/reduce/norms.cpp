@@ -14,7 +14,8 @@ const graph::Operation norm_operation{.name = "norm",
                                       .traits = graph::reduction,
                                       .infer = ops::infer_reduction,
                                       .gradient = ops::norm_gradient,
-                                      .implementations = ops::reduction_implementations};
+                                      .implementations = ops::reduction_implementations,
+                                      .gpu_implementations = ops::reduction_on_gpu};
 
 /// (sum |x|^p)^(1/p). Zeros are kept away from pow, whose gradient there may be infinite.
 Tensor general_norm(const Tensor& x, double p, const Axes& axes, bool keepdims, const Where& where) {

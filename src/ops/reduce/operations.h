@@ -10,6 +10,8 @@ namespace calor::ops {
 graph::Specs infer_reduction(const graph::InferContext& c);
 /// The implementations of every reduction: the engine, then the reference.
 std::span<const graph::Implementation> reduction_implementations(DeviceKind kind);
+/// Those on GPUs.
+std::span<const graph::Implementation> reduction_on_gpu();
 /// Records `op` over the axes and drops them unless `keepdims`.
 Tensor record_reduction(const graph::Operation& op, Reduction kind, const Tensor& x, const Axes& axes, bool keepdims,
                         double parameter, const Where& where);

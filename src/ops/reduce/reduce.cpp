@@ -96,6 +96,7 @@ constexpr graph::Operation reduction(std::string_view name, void (*gradient)(con
     op.infer = ops::infer_reduction;
     op.gradient = gradient;
     op.implementations = ops::reduction_implementations;
+    op.gpu_implementations = ops::reduction_on_gpu;
     return op;
 }
 
