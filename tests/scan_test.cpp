@@ -200,6 +200,25 @@ TEST(Scan, RecurrenceMatchesTheReference) {
     EXPECT_FLOAT_EQ(ca::linear_recurrence(row, ones, 0).to_vector<float>()[7], 2 - 1.F / 128);
 }
 
+/// Lines that a GPU cuts into chunks.
+TEST(Scan, LongLinesMatchTheReference) {
+    for (const Shape& shape : {Shape{70001}, Shape{3, 30011}}) {
+        const Tensor x = random_tensor(shape, 31, -1.2, 1.2, ca::f32).eval(),
+                     a = random_tensor(shape, 32, -1, 1, ca::f32).eval();
+        const auto compare = [&](const auto& f, const char* name) {
+            const Tensor fast = f(x, a).eval();
+            const Disable slow("lines");
+            expect_same(fast.to(ca::Device{}), f(x.to(ca::Device{}), a.to(ca::Device{})).eval(), 1e-4, name);
+        };
+        for (const Named& n : functions()) {
+            for (const bool reverse : {false, true}) {
+                compare([&](const Tensor& t, const Tensor&) { return n.f(t, -1, {.reverse = reverse}); }, n.name);
+            }
+        }
+        compare([](const Tensor& t, const Tensor& s) { return ca::linear_recurrence(s, t, -1); }, "linear_recurrence");
+    }
+}
+
 TEST(Scan, LogarithmsNeitherOverflowNorLoseSmallOnes) {
     const float inf = HUGE_VALF;
     std::vector<float> values(200, -1000.F);

@@ -33,6 +33,7 @@ constexpr graph::Operation operation(std::string_view name, void (*gradient)(con
     op.infer = [](const graph::InferContext& c) { return graph::Specs{{c.inputs[0].shape(), c.inputs[0].dtype()}}; };
     op.gradient = gradient;
     op.implementations = [](DeviceKind) { return std::span<const graph::Implementation>(implementations); };
+    op.gpu_implementations = ops::scan::scan_on_gpu;
     return op;
 }
 
@@ -149,14 +150,16 @@ const graph::Operation extreme_gradient_operation{
         [](const GradContext& c) {
             c.grads[0] = gather(c.cotangent(), c.attrs<Attributes>().axis, c.inputs[1], c.where);
         },
-    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(extreme_gradient_list); }};
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(extreme_gradient_list); },
+    .gpu_implementations = ops::scan::extreme_gradient_on_gpu};
 
 void extreme_gradient(const GradContext& c) {
     c.grads[0] = graph::record(extreme_gradient_operation, c.attributes, {c.cotangent(), c.outputs[1]}, c.where);
 }
 
 constexpr graph::Operation extreme_operation(std::string_view name,
-                                             std::span<const graph::Implementation> (*implementations)(DeviceKind)) {
+                                             std::span<const graph::Implementation> (*implementations)(DeviceKind),
+                                             std::span<const graph::Implementation> (*on_gpu)()) {
     graph::Operation op;
     op.name = name;
     op.infer = [](const graph::InferContext& c) {
@@ -164,19 +167,20 @@ constexpr graph::Operation extreme_operation(std::string_view name,
     };
     op.gradient = extreme_gradient;
     op.implementations = implementations;
+    op.gpu_implementations = on_gpu;
     return op;
 }
 
 const graph::Implementation cummax_list[] = {
     {.name = "lines", .run = [](const graph::Call& c) { ops::scan::run_extremes(c, true); }},
     {.name = "reference", .run = [](const graph::Call& c) { ops::scan::run_extremes_reference(c, true); }}};
-constinit const graph::Operation cummax_operation =
-    extreme_operation("cummax", [](DeviceKind) { return std::span<const graph::Implementation>(cummax_list); });
+constinit const graph::Operation cummax_operation = extreme_operation(
+    "cummax", [](DeviceKind) { return std::span<const graph::Implementation>(cummax_list); }, ops::scan::cummax_on_gpu);
 const graph::Implementation cummin_list[] = {
     {.name = "lines", .run = [](const graph::Call& c) { ops::scan::run_extremes(c, false); }},
     {.name = "reference", .run = [](const graph::Call& c) { ops::scan::run_extremes_reference(c, false); }}};
-constinit const graph::Operation cummin_operation =
-    extreme_operation("cummin", [](DeviceKind) { return std::span<const graph::Implementation>(cummin_list); });
+constinit const graph::Operation cummin_operation = extreme_operation(
+    "cummin", [](DeviceKind) { return std::span<const graph::Implementation>(cummin_list); }, ops::scan::cummin_on_gpu);
 
 RunningExtreme record_extreme(const graph::Operation& op, const Tensor& x, std::int64_t axis, bool reverse,
                               const Where& where) {

@@ -28,6 +28,12 @@ void run_extremes_reference(const graph::Call& call, bool largest);
 /// Of cotangents and indices.
 void run_extremes_gradient(const graph::Call& call);
 
+/// On GPUs (scan_gpu.cpp).
+std::span<const graph::Implementation> scan_on_gpu();
+std::span<const graph::Implementation> cummax_on_gpu();
+std::span<const graph::Implementation> cummin_on_gpu();
+std::span<const graph::Implementation> extreme_gradient_on_gpu();
+
 /// The offsets of the lines of a view along an axis: line number -> offset of its first element.
 class LineOffsets {
 public:
