@@ -14,6 +14,7 @@
 #include "device/cpu/tile_copy.h"
 #include "ops/registry.h"
 #include "ops/softmax/cpu/softmax_kernels.h"
+#include "ops/softmax/softmax_gpu.h"
 #include "ops/support.h"
 
 namespace calor {
@@ -180,6 +181,13 @@ const graph::Implementation forward_list[] = {{.name = "lanes", .run = run_forwa
 const graph::Implementation backward_list[] = {{.name = "lanes", .run = run_backward<true>},
                                                {.name = "reference", .run = run_backward<false>}};
 
+const graph::Implementation forward_on_gpu[] = {{.name = "reference", .run = [](const graph::Call& c) {
+                                                     ops::cross_entropy_on_gpu(c, c.attrs<ClassAxis>().axis);
+                                                 }}};
+const graph::Implementation backward_on_gpu[] = {{.name = "reference", .run = [](const graph::Call& c) {
+                                                      ops::cross_entropy_grad_on_gpu(c, c.attrs<ClassAxis>().axis);
+                                                  }}};
+
 graph::Specs infer_forward(const graph::InferContext& c) {
     const DType wide = compute_type(c.inputs[0].dtype());
     return {{c.inputs[1].shape(), wide}, {c.inputs[1].shape(), wide}};
@@ -208,6 +216,7 @@ const graph::Operation grad_operation{
         },
     .gradient = gradient_of_grad,
     .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(backward_list); },
+    .gpu_implementations = [] { return std::span<const graph::Implementation>(backward_on_gpu); },
     .format = ops::format_of_input};
 
 /// The sums are carried along for the kernel: the rule of the gradient sees them as part of x.
@@ -220,7 +229,8 @@ const graph::Operation forward_operation{
     .name = "softmax_cross_entropy",
     .infer = infer_forward,
     .gradient = forward_gradient,
-    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(forward_list); }};
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(forward_list); },
+    .gpu_implementations = [] { return std::span<const graph::Implementation>(forward_on_gpu); }};
 
 }  // namespace
 

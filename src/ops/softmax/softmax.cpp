@@ -8,6 +8,7 @@
 #include "calor/reduce.h"
 #include "ops/registry.h"
 #include "ops/softmax/cpu/softmax_kernels.h"
+#include "ops/softmax/softmax_gpu.h"
 #include "ops/support.h"
 
 namespace calor {
@@ -97,6 +98,11 @@ void run_reference(const graph::Call& c) {
 const graph::Implementation implementations[] = {{.name = "lanes", .run = run_fast},
                                                  {.name = "reference", .run = run_reference}};
 
+const graph::Implementation gpu_implementations[] = {{.name = "reference", .run = [](const graph::Call& c) {
+                                                          const auto& a = c.attrs<SoftmaxAttributes>();
+                                                          ops::softmax_on_gpu(c, a.kind, a.axis);
+                                                      }}};
+
 constexpr graph::Operation operation(std::string_view name, void (*gradient)(const GradContext&),
                                      std::uint32_t traits = graph::none) {
     graph::Operation op;
@@ -105,6 +111,7 @@ constexpr graph::Operation operation(std::string_view name, void (*gradient)(con
     op.infer = infer;
     op.gradient = gradient;
     op.implementations = [](DeviceKind) { return std::span<const graph::Implementation>(implementations); };
+    op.gpu_implementations = [] { return std::span<const graph::Implementation>(gpu_implementations); };
     op.format = ops::format_of_input;
     return op;
 }
