@@ -188,17 +188,22 @@ TEST_P(EveryNorm, TakesWeightOrBiasAlone) {
 }
 
 TEST_P(EveryNorm, MatchesTheFormulaOverDtypesAndSizes) {
+    const bool host = ca::default_device().kind == ca::DeviceKind::cpu;
     // Many groups, few groups, split groups, narrow and wide columns.
-    for (const Shape& shape : {Shape{40, 6, 50}, Shape{2, 4, 130, 140}, Shape{700, 4, 3}, Shape{5, 600, 9},
-                               Shape{1, 2, 9001}, Shape{300, 20, 64}, Shape{2, 1300, 40}, Shape{3, 64, 7, 9}}) {
+    for (const Shape& shape :
+         {Shape{3, 4, 10}, Shape{40, 6, 50}, Shape{2, 4, 130, 140}, Shape{700, 4, 3}, Shape{5, 600, 9},
+          Shape{1, 2, 9001}, Shape{300, 20, 64}, Shape{2, 1300, 40}, Shape{3, 64, 7, 9}}) {
         const Shape parameter = GetParam().parameter(shape);
         for (const auto& [layout, x] : layouts(random_tensor(shape, 4, -2, 3, ca::f32))) {
             if (layout == "flipped" || layout == "every second") continue;
+            const bool little = x.numel() < 200, halved = shape == Shape{300, 20, 64};
+            if (!host && x.numel() > 200000) continue;
             const Tensor w = random_tensor(parameter, 5, 0.5, 2, ca::f32),
                          b = random_tensor(parameter, 6, -1, 1, ca::f32);
             const std::string what = std::string(GetParam().name) + ca::to_string(shape) + " " + layout;
             check(GetParam(), x, w, b, 1e-5, what);
-            check(GetParam(), x.to(ca::bf16), w, b, 1e-2, what + " bf16");
+            if (host || little || halved) check(GetParam(), x.to(ca::bf16), w, b, 1e-2, what + " bf16");
+            if (!host && !little) continue;  // the other dtypes differ in their loads alone
             check(GetParam(), x.to(ca::f16), w.to(ca::f16), b.to(ca::f16), 2e-3, what + " f16");
             check(GetParam(), x.to(ca::f64), w.to(ca::f64), b.to(ca::f64), 1e-12, what + " f64");
         }

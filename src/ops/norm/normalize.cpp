@@ -71,6 +71,9 @@ const graph::Implementation implementations[] = {
     {.name = "lanes", .why_not = with_groups<why_not_fast>, .run = with_groups<fast_normalize>},
     {.name = "reference", .run = with_groups<reference_normalize>}};
 
+const graph::Implementation grad_on_gpu[] = {{.name = "reference", .run = with_groups<gpu_normalize_grad>}};
+const graph::Implementation on_gpu[] = {{.name = "reference", .run = with_groups<gpu_normalize>}};
+
 void normalize_grad_gradient(const GradContext& c);
 
 const graph::Operation normalize_grad_operation{
@@ -78,6 +81,7 @@ const graph::Operation normalize_grad_operation{
     .infer = infer_normalize_grad,
     .gradient = normalize_grad_gradient,
     .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(grad_implementations); },
+    .gpu_implementations = [] { return std::span<const graph::Implementation>(grad_on_gpu); },
     .format = format_of_input};
 
 /// gx (and gweight, gbias as further results). The cotangent takes the dtype of x.
@@ -182,6 +186,7 @@ const graph::Operation normalize_operation{
     .infer = infer_normalize,
     .gradient = normalize_gradient,
     .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(implementations); },
+    .gpu_implementations = [] { return std::span<const graph::Implementation>(on_gpu); },
     .format = format_of_input};
 
 /// y = (x - mean) r weight + bias with given statistics: every input is an operand of elementwise operations.
@@ -207,6 +212,7 @@ const graph::Operation normalize_given_operation{
         },
     .gradient = normalize_given_gradient,
     .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(implementations); },
+    .gpu_implementations = [] { return std::span<const graph::Implementation>(on_gpu); },
     .format = format_of_input};
 
 Tensor record_forward(const graph::Operation& op, std::vector<Tensor> inputs, const Tensor& weight, const Tensor& bias,

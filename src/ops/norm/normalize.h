@@ -40,5 +40,7 @@ void fast_normalize(const graph::Call& c);
 void fast_normalize_grad(const graph::Call& c);
 void reference_normalize(const graph::Call& c);
 void reference_normalize_grad(const graph::Call& c);
+void gpu_normalize(const graph::Call& c);
+void gpu_normalize_grad(const graph::Call& c);
 
 }  // namespace calor::ops
