@@ -195,7 +195,7 @@ private:
             for (std::int64_t i = last - 1; i >= 0 && ++at[i] == g_.a.positions[i]; --i) at[i] = 0;
         }
         // Small planes of cotangents without gaps are converted at once.
-        bool together = gy_.stride(last + 2) == 1 && std::ssize(rows_) * width_ <= 8192;
+        bool together = gy_.stride(last + 2) == 1 && std::ssize(rows_) * width_ <= 4096;
         for (std::size_t r = 0; r < rows_.size(); ++r) {
             together = together && rows_[r].y == static_cast<std::int64_t>(r) * width_;
         }

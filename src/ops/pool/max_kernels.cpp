@@ -10,7 +10,6 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "device/cpu/element_pairs-inl.h"
 #include "ops/pool/max_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -277,18 +276,6 @@ template <class S> void flush_sums(Lane<S>* sums, void* to, std::int64_t count) 
     const auto n = static_cast<std::int64_t>(hn::Lanes(d));
     S* out = static_cast<S*>(to);
     std::int64_t i = 0;
-#if HWY_TARGET == HWY_AVX2
-    if constexpr (std::is_same_v<S, bfloat16>) {
-        for (; i + 4 * n <= count; i += 4 * n) {
-            const auto a = hn::LoadU(d, sums + i), b = hn::LoadU(d, sums + i + n);
-            const auto c = hn::LoadU(d, sums + i + 2 * n), e = hn::LoadU(d, sums + i + 3 * n);
-            if (HWY_UNLIKELY(cpu::HWY_NAMESPACE::may_be_nan(a, b, c, e))) break;
-            cpu::HWY_NAMESPACE::store_bf16(a, b, out + i);
-            cpu::HWY_NAMESPACE::store_bf16(c, e, out + i + 2 * n);
-            for (std::int64_t k = 0; k < 4; ++k) hn::StoreU(hn::Zero(d), d, sums + i + k * n);
-        }
-    }
-#endif
     for (; i + n <= count; i += n) {
         store_lanes<S>(hn::LoadU(d, sums + i), out + i);
         hn::StoreU(hn::Zero(d), d, sums + i);
