@@ -14,8 +14,17 @@
 namespace calor::testing {
 
 /// Values of CALOR_DISABLE that leave one implementation after another.
-inline const char* const conv_choices[] = {
-    "", "planar", "planar,direct", "planar,onednn", "planar,direct,onednn", "planar,direct,onednn,implicit_gemm"};
+inline const char* const conv_choices[] = {"",
+                                           "planar",
+                                           "planar,direct",
+                                           "planar,onednn,cudnn",
+                                           "planar,direct,onednn,cudnn",
+                                           "planar,direct,onednn,cudnn,implicit_gemm"};
+
+/// How many seeds to try: fewer on GPUs, whose drivers compile a kernel for every new combination.
+inline std::uint32_t seeds(std::uint32_t on_cpu, std::uint32_t on_gpu) {
+    return default_device().kind == DeviceKind::cpu ? on_cpu : on_gpu;
+}
 
 struct Problem {
     Shape x, w, y;

@@ -17,7 +17,7 @@ using namespace ca::testing;  // NOLINT: the checks of this file
 namespace {
 
 TEST(Conv, EqualsThePlainSumInF32AndF64) {
-    for (std::uint32_t seed = 0; seed < 400; ++seed) {
+    for (std::uint32_t seed = 0; seed < seeds(400, 30); ++seed) {
         check_problem(random_problem(1 + seed % 5, seed), seed % 2 ? ca::f64 : ca::f32, seed % 2 ? ca::f64 : ca::f32,
                       seed);
     }
@@ -25,7 +25,7 @@ TEST(Conv, EqualsThePlainSumInF32AndF64) {
 
 TEST(Conv, EqualsThePlainSumInEveryOtherDtype) {
     const DType dtypes[] = {ca::f16, ca::bf16, ca::i64, ca::i32, ca::i16, ca::i8, ca::u64, ca::u32, ca::u16, ca::u8};
-    for (std::uint32_t seed = 0; seed < 300; ++seed)
+    for (std::uint32_t seed = 0; seed < seeds(300, 30); ++seed)
         check_problem(random_problem(1 + seed % 5, seed), dtypes[seed % 10], dtypes[seed % 10], seed);
 }
 
@@ -57,7 +57,7 @@ TEST(Conv, ReadsBroadcastInputs) {
 }
 
 TEST(Conv, RolesAreAdjoint) {
-    for (std::uint32_t seed = 0; seed < 2000; ++seed) {
+    for (std::uint32_t seed = 0; seed < seeds(2000, 60); ++seed) {
         const Problem p = random_problem(1 + seed % 6, seed + 7000);
         const Tensor x = random_tensor(p.x, seed), w = random_tensor(p.w, seed + 1), gy = random_tensor(p.y, seed + 2);
         const double y = ca::testing::dot({ca::conv(x, w, p.options())}, {gy});

@@ -23,6 +23,7 @@
 #include "calor/norm.h"
 #include "calor/optim.h"
 #include "calor/pool.h"
+#include "calor/precision.h"
 #include "calor/print.h"
 #include "calor/random.h"
 #include "calor/reduce.h"

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "ops/conv/conv.h"
+#include "ops/conv/conv_gpu.h"
 #include "ops/registry.h"
 
 namespace calor::ops::conv {
@@ -175,6 +175,22 @@ template <Role role> std::span<const graph::Implementation> implementations(Devi
     return list;
 }
 
+/// On CUDA and OpenCL devices.
+template <Role role> std::span<const graph::Implementation> gpu_implementations() {
+    static const graph::Implementation list[] = {
+        {.name = "cudnn",
+         .why_not = [](const Call& c) { return vendor_gpu_why_not(role, c); },
+         .run = [](const Call& c) { run_vendor_gpu(role, c); }},
+        {.name = "direct",
+         .why_not = [](const Call& c) { return direct_gpu_why_not(role, c); },
+         .run = [](const Call& c) { run_direct_gpu(role, c); }},
+        {.name = "implicit_gemm",
+         .why_not = [](const Call& c) { return tiles_gpu_why_not(role, c); },
+         .run = [](const Call& c) { run_tiles_gpu(role, c); }},
+        {.name = "reference", .run = [](const Call& c) { run_reference_gpu(role, c); }}};
+    return list;
+}
+
 template <Role role> graph::Format format(const Call& call) { return result_format(role, call); }
 
 const graph::Operation forward_operation{.name = "conv",
@@ -182,24 +198,28 @@ const graph::Operation forward_operation{.name = "conv",
                                          .infer = infer_forward,
                                          .gradient = forward_gradient,
                                          .implementations = implementations<Role::forward>,
+                                         .gpu_implementations = gpu_implementations<Role::forward>,
                                          .format = format<Role::forward>};
 const graph::Operation input_grad_operation{.name = "conv_input_grad",
                                             .traits = graph::contraction | graph::linear,
                                             .infer = infer_input_grad,
                                             .gradient = input_grad_gradient,
                                             .implementations = implementations<Role::input_grad>,
+                                            .gpu_implementations = gpu_implementations<Role::input_grad>,
                                             .format = format<Role::input_grad>};
 const graph::Operation transpose_operation{.name = "conv_transpose",
                                            .traits = graph::contraction | graph::linear,
                                            .infer = infer_transpose,
                                            .gradient = input_grad_gradient,
                                            .implementations = implementations<Role::input_grad>,
+                                           .gpu_implementations = gpu_implementations<Role::input_grad>,
                                            .format = format<Role::input_grad>};
 const graph::Operation weight_grad_operation{.name = "conv_weight_grad",
                                              .traits = graph::contraction | graph::linear,
                                              .infer = infer_weight_grad,
                                              .gradient = weight_grad_gradient,
-                                             .implementations = implementations<Role::weight_grad>};
+                                             .implementations = implementations<Role::weight_grad>,
+                                             .gpu_implementations = gpu_implementations<Role::weight_grad>};
 
 }  // namespace
 

@@ -232,6 +232,7 @@ void run_onednn(Role, const graph::Call&) {}
 #endif
 
 graph::Format result_format(Role role, const graph::Call& call) {
+    if (call.backend.gpu()) return format_of_input(call);
     const Operands o = operands(role, call);
     if (!takes(call) || o.x.count() == 0 || o.w.count() == 0) return graph::Format::plain;
     const Attributes& attributes = call.attrs<Attributes>();

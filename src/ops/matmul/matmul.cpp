@@ -126,14 +126,16 @@ const graph::Operation matmul_operation{
     .traits = graph::contraction | graph::linear,
     .infer = infer,
     .gradient = gradient,
-    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(list); }};
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(list); },
+    .gpu_implementations = gpu_implementations};
 
 const graph::Operation linear_operation{
     .name = "linear",
     .traits = graph::contraction | graph::linear,
     .infer = infer,
     .gradient = gradient,
-    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(list); }};
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(list); },
+    .gpu_implementations = gpu_implementations};
 
 /// Adds leading axes of size 1 to the operand of lower rank.
 Tensor product(const Tensor& a, const Tensor& b, bool transposed, const Where& where) {

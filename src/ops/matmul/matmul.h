@@ -30,5 +30,7 @@ const char* onednn_why_not(const graph::Call& call);
 void run_onednn(const graph::Call& call);
 void run_gemm(const graph::Call& call);
 void run_reference(const graph::Call& call);
+/// Those for CUDA and OpenCL devices.
+std::span<const graph::Implementation> gpu_implementations();
 
 }  // namespace calor::ops::matmul
