@@ -106,6 +106,21 @@ TEST(DLPack, ImportedMemoryIsNeverWritten) {
     EXPECT_EQ(f.values[5], 6.F);
 }
 
+/// CUDA memory is shared like the CPU's; OpenCL's is not.
+TEST(DLPack, OnEveryDevice) {
+    for (const ca::DeviceInfo& info : ca::devices()) {
+        const Tensor x = counting({2, 3, 4}, ca::f32).to(info.device), y = ca::permute(x, {2, 0, 1}).eval();
+        if (info.device.kind == ca::DeviceKind::opencl) {
+            expect_error("device/unsupported", [&] { (void)ca::to_dlpack(y); });
+            continue;
+        }
+        const Tensor back = ca::from_dlpack(ca::to_dlpack(y));
+        EXPECT_EQ(back.device(), info.device);
+        EXPECT_EQ(strides_of(back), strides_of(y));
+        EXPECT_EQ(values_of(back), values_of(y));
+    }
+}
+
 TEST(DLPack, Refuses) {
     const auto refuse = [](const char* code, void (*spoil)(Foreign&)) {
         Foreign f;

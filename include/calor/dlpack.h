@@ -16,8 +16,8 @@ DLManagedTensor* to_dlpack(const Tensor& tensor, const Where& where = Where::cur
 /// A tensor over the memory of a DLPack structure, whose deleter is called when the last tensor that uses it is gone.
 /// When this throws, the structure still belongs to the caller. Throws ValueError [tensor/undefined] for null,
 /// [shape/negative], [shape/overflow], [value/option] for memory that is not aligned to its elements, DeviceError
-/// [device/unavailable] unless it is in CPU memory, DTypeError [dtype/unsupported] for vectors of lanes and for types
-/// that calor doesn't have.
+/// [device/unavailable] unless it is in memory of the CPU or of a CUDA device, DTypeError [dtype/unsupported] for
+/// vectors of lanes and for types that calor doesn't have.
 Tensor from_dlpack(DLManagedTensor* managed, const Where& where = Where::current());
 
 }  // namespace calor

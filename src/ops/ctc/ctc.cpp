@@ -40,7 +40,8 @@ const graph::Operation gradient_operation{
             return graph::Specs{{c.inputs[0].shape(), c.inputs[0].dtype()}};
         },
     .gradient = gradient_of_gradient,
-    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(backward_list); }};
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(backward_list); },
+    .gpu_implementations = backward_on_gpu};
 
 constexpr graph::Operation forward_operation(std::string_view name) {
     graph::Operation op;
@@ -48,6 +49,7 @@ constexpr graph::Operation forward_operation(std::string_view name) {
     op.infer = infer_forward;
     op.gradient = forward_gradient;
     op.implementations = [](DeviceKind) { return std::span<const graph::Implementation>(forward_list); };
+    op.gpu_implementations = forward_on_gpu;
     return op;
 }
 

@@ -46,6 +46,18 @@ void run_backward(const graph::Call& call);
 void run_forward_reference(const graph::Call& call);
 void run_backward_reference(const graph::Call& call);
 
+// The same on GPUs, and of ctc_alpha and ctc_band.
+std::span<const graph::Implementation> forward_on_gpu();
+std::span<const graph::Implementation> backward_on_gpu();
+std::span<const graph::Implementation> alpha_on_gpu();
+std::span<const graph::Implementation> band_on_gpu();
+
+/// Of ctc_band.
+struct BandAttributes {
+    bool transposed = false;
+    friend bool operator==(const BandAttributes&, const BandAttributes&) = default;
+};
+
 /// The gradient rule of the gradient: inputs x, losses, g and perhaps log-sums; the losses and sums count as part of x.
 void gradient_of_gradient(const graph::GradContext& c);
 /// Records the gradient operation.

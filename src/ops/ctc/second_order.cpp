@@ -72,11 +72,6 @@ template <class T> void run_alpha(const graph::Call& c) {
     });
 }
 
-struct BandAttributes {
-    bool transposed = false;
-    friend bool operator==(const BandAttributes&, const BandAttributes&) = default;
-};
-
 template <class T> void run_band(const graph::Call& c) {
     const bool transposed = c.attrs<BandAttributes>().transposed;
     const View& shape = c.outputs[0];
@@ -121,9 +116,11 @@ using Weights = std::array<Tensor, 3>;
 
 void band_gradient(const GradContext& c);
 const graph::Operation band_operation{
-    .name = "ctc_band", .infer = infer_same, .gradient = band_gradient, .implementations = [](DeviceKind) {
-        return std::span<const graph::Implementation>(band_list);
-    }};
+    .name = "ctc_band",
+    .infer = infer_same,
+    .gradient = band_gradient,
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(band_list); },
+    .gpu_implementations = band_on_gpu};
 
 Tensor band(const Weights& w, const Tensor& b, bool transposed, const Where& where) {
     return graph::record(band_operation, BandAttributes{transposed}, {w[0], w[1], w[2], b}, where);
@@ -200,9 +197,11 @@ void alpha_gradient(const GradContext& c) {
 }
 
 const graph::Operation alpha_operation{
-    .name = "ctc_alpha", .infer = infer_same, .gradient = alpha_gradient, .implementations = [](DeviceKind) {
-        return std::span<const graph::Implementation>(alpha_list);
-    }};
+    .name = "ctc_alpha",
+    .infer = infer_same,
+    .gradient = alpha_gradient,
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(alpha_list); },
+    .gpu_implementations = alpha_on_gpu};
 
 Tensor alpha(const Attributes& a, const Tensor& e, const Where& where) {
     return graph::record(alpha_operation, a, {e}, where);

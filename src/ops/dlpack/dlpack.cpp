@@ -48,12 +48,17 @@ void release_import(Storage* storage) {
     delete storage;
 }
 
-void check_device(const DLDevice& device, const Where& where) {
-    if (device.device_type == kDLCPU) return;
+Device imported_device(const DLDevice& device, const Where& where) {
+    if (device.device_type == kDLCPU) return {};
+    if (device.device_type == kDLCUDA) {
+        const Device found{DeviceKind::cuda, device.device_id};
+        (void)backend(found, where);
+        return found;
+    }
     fail("device/unavailable", "from_dlpack", where,
          {{"device", "of DLPack type " + std::to_string(static_cast<int>(device.device_type)) + ", number " +
                          std::to_string(device.device_id)},
-          {"available", "cpu:0"}});
+          {"available", "memory of the CPU and of CUDA devices"}});
 }
 
 }  // namespace
@@ -88,7 +93,7 @@ DLManagedTensor* to_dlpack(const Tensor& tensor, const Where& where) {
 Tensor from_dlpack(DLManagedTensor* managed, const Where& where) {
     if (!managed) fail("tensor/undefined", "from_dlpack", where, {{"argument", "the structure"}});
     const DLTensor& t = managed->dl_tensor;
-    check_device(t.device, where);
+    const Device device = imported_device(t.device, where);
     const DType dtype = dtype_of_type(t.dtype, where);
     if (t.ndim < 0) {
         fail("value/option", "from_dlpack", where,
@@ -115,7 +120,7 @@ Tensor from_dlpack(DLManagedTensor* managed, const Where& where) {
     storage->foreign = true;
     storage->owner = managed;
     storage->give_back = release_import;
-    return graph::make_value(Ref<Storage>::adopt(storage), std::move(layout), shape, dtype, {}, where);
+    return graph::make_value(Ref<Storage>::adopt(storage), std::move(layout), shape, dtype, device, where);
 }
 
 }  // namespace calor

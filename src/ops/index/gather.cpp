@@ -13,11 +13,7 @@ namespace {
 using graph::GradContext;
 using graph::InferContext;
 using graph::Specs;
-
-struct GatherAttributes {
-    std::int64_t axis = 0;
-    friend bool operator==(const GatherAttributes&, const GatherAttributes&) = default;
-};
+using index::GatherAttributes;
 
 /// The ranks agree, and but for the axis the index tensor is no longer than x.
 void check_shapes(std::string_view operation, const Tensor& x, const Tensor& indices, std::int64_t axis,
@@ -107,7 +103,8 @@ const graph::Operation gather_operation{
             c.grads[0] = scatter_add(zeros(c.inputs[0].shape(), c.inputs[0].dtype(), c.where),
                                      c.attrs<GatherAttributes>().axis, c.inputs[1], c.cotangent(), c.where);
         },
-    .implementations = only<run_gather>};
+    .implementations = only<run_gather>,
+    .gpu_implementations = index::gather_on_gpu};
 
 const graph::Operation scatter_add_operation{
     .name = "scatter_add",
@@ -118,7 +115,8 @@ const graph::Operation scatter_add_operation{
             if (c.needs[0]) c.grads[0] = c.cotangent();
             if (c.needs[2]) c.grads[2] = gather(c.cotangent(), c.attrs<GatherAttributes>().axis, c.inputs[1], c.where);
         },
-    .implementations = only<run_scatter_add>};
+    .implementations = only<run_scatter_add>,
+    .gpu_implementations = index::scatter_add_on_gpu};
 
 const graph::Operation scatter_operation{.name = "scatter",
                                          .traits = graph::indexing,
@@ -135,7 +133,8 @@ const graph::Operation scatter_operation{.name = "scatter",
                                                  if (c.needs[2])
                                                      c.grads[2] = scatter_values(cotangent, c.inputs[1], axis, c.where);
                                              },
-                                         .implementations = only<run_scatter>};
+                                         .implementations = only<run_scatter>,
+                                         .gpu_implementations = index::scatter_on_gpu};
 
 const graph::Operation scatter_values_operation{
     .name = "scatter_values",
@@ -146,7 +145,8 @@ const graph::Operation scatter_values_operation{
             c.grads[0] = scatter(zeros(c.inputs[0].shape(), c.inputs[0].dtype(), c.where),
                                  c.attrs<GatherAttributes>().axis, c.inputs[1], c.cotangent(), c.where);
         },
-    .implementations = only<run_scatter_values>};
+    .implementations = only<run_scatter_values>,
+    .gpu_implementations = index::scatter_values_on_gpu};
 
 Tensor scatter_values(const Tensor& cotangent, const Tensor& indices, std::int64_t axis, const Where& where) {
     return graph::record(scatter_values_operation, GatherAttributes{axis}, {cotangent, indices}, where);

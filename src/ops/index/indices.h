@@ -6,6 +6,34 @@
 
 namespace calor::index {
 
+/// Of gather, scatter, scatter_add and scatter_values.
+struct GatherAttributes {
+    std::int64_t axis = 0;
+    friend bool operator==(const GatherAttributes&, const GatherAttributes&) = default;
+};
+/// Of index_select and index_add.
+struct SelectAttributes {
+    std::int64_t axis = 0;
+    std::int64_t skip = -1;     ///< index_add passes over this index
+    bool zero_skipped = false;  ///< index_select gives zeros for it
+    friend bool operator==(const SelectAttributes&, const SelectAttributes&) = default;
+};
+struct OneHotAttributes {
+    std::int64_t classes = 0;
+    DType dtype = f32;
+    friend bool operator==(const OneHotAttributes&, const OneHotAttributes&) = default;
+};
+
+/// A list of indices as an index tensor of a whole shape.
+struct Spread {
+    Strides strides;
+    View view;
+    Spread(const View& indices, const Shape& shape, std::int64_t axis) : strides(shape.rank(), 0) {
+        strides[axis] = indices.stride(0);
+        view = {indices.data, indices.dtype, &shape, &strides};
+    }
+};
+
 /// An integer tensor as i32 or i64, others converted. Throws DTypeError [dtype/unsupported], ValueError
 /// [tensor/undefined].
 Tensor checked_dtype(std::string_view operation, const Tensor& indices, const Where& where);
@@ -54,5 +82,19 @@ void gather_loops(const View& x, const View& indices, const View& y, std::int64_
 void scatter_loops(const View& y, const View& indices, const View& values, std::int64_t axis);
 /// y[.., indices[..], ..] += values[..] in the order of the indices; y is contiguous.
 void scatter_add_loops(const graph::Call& c, const View& y, const View& indices, const View& values, std::int64_t axis);
+
+// Implementations on GPUs.
+std::span<const graph::Implementation> gather_on_gpu();
+std::span<const graph::Implementation> select_on_gpu();
+std::span<const graph::Implementation> one_hot_on_gpu();
+std::span<const graph::Implementation> scatter_on_gpu();
+std::span<const graph::Implementation> scatter_values_on_gpu();
+std::span<const graph::Implementation> scatter_add_on_gpu();
+std::span<const graph::Implementation> index_add_on_gpu();
+
+/// i64 [count]: row-major positions of the true elements of bools on a GPU.
+Tensor true_positions_on_gpu(std::string_view operation, const Tensor& flags, const Where& where);
+/// i64 [count, rank]: the indices in `shape` of such positions.
+Tensor unravel_on_gpu(std::string_view operation, const Tensor& positions, const Shape& shape, const Where& where);
 
 }  // namespace calor::index

@@ -13,11 +13,7 @@
 namespace calor {
 namespace {
 
-struct OneHotAttributes {
-    std::int64_t classes = 0;
-    DType dtype = f32;
-    friend bool operator==(const OneHotAttributes&, const OneHotAttributes&) = default;
-};
+using index::OneHotAttributes;
 
 graph::Specs infer_one_hot(const graph::InferContext& c) {
     Shape shape = c.inputs[0].shape();
@@ -48,19 +44,22 @@ void run_one_hot(const graph::Call& c) {
 
 const graph::Implementation one_hot_implementations[] = {{.name = "reference", .run = run_one_hot}};
 const graph::Operation one_hot_operation{
-    .name = "one_hot", .traits = graph::indexing, .infer = infer_one_hot, .implementations = [](DeviceKind) {
-        return std::span<const graph::Implementation>(one_hot_implementations);
-    }};
+    .name = "one_hot",
+    .traits = graph::indexing,
+    .infer = infer_one_hot,
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(one_hot_implementations); },
+    .gpu_implementations = index::one_hot_on_gpu};
 
-/// Row-major positions of the true elements.
-std::vector<std::int64_t> true_positions(const Tensor& flags, const Where& where) {
+/// Row-major positions of the true elements: i64 [count].
+Tensor true_positions(std::string_view operation, const Tensor& flags, const Where& where) {
+    if (flags.device().kind != DeviceKind::cpu) return index::true_positions_on_gpu(operation, flags, where);
     const Tensor dense = contiguous(flags.detach(where), where);
     const auto bytes = dense.data<bool>(where);
     std::vector<std::int64_t> positions;
     for (std::size_t i = 0; i < bytes.size(); ++i) {
         if (bytes[i]) positions.push_back(static_cast<std::int64_t>(i));
     }
-    return positions;
+    return from_host(positions.data(), std::ssize(positions), i64, {std::ssize(positions)}, Device{}, where);
 }
 
 void check_mask(std::string_view operation, const Tensor& x, const Tensor& mask, const Where& where) {
@@ -87,7 +86,9 @@ Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype, const W
 
 Tensor nonzero(const Tensor& x, const Where& where) {
     ops::check_defined("nonzero", x, "the tensor", where);
-    const auto positions = true_positions(x.to(boolean, where), where);
+    const Tensor found = true_positions("nonzero", x.to(boolean, where), where);
+    if (x.device().kind != DeviceKind::cpu) return index::unravel_on_gpu("nonzero", found, x.shape(), where);
+    const auto positions = found.data<std::int64_t>(where);
     const std::int64_t rank = x.rank();
     std::vector<std::int64_t> indices(positions.size() * static_cast<std::size_t>(rank));
     for (std::size_t i = 0; i < positions.size(); ++i) {
@@ -97,8 +98,7 @@ Tensor nonzero(const Tensor& x, const Where& where) {
             rest /= x.shape()[a];
         }
     }
-    const OnDevice scope(x.device());
-    return tensor(indices, {std::ssize(positions), rank}, where);
+    return from_host(indices.data(), std::ssize(indices), i64, {std::ssize(positions), rank}, Device{}, where);
 }
 
 Tensor masked_select(const Tensor& x, const Tensor& mask, const Where& where) {
@@ -109,9 +109,8 @@ Tensor masked_select(const Tensor& x, const Tensor& mask, const Where& where) {
         std::int64_t& size = shape[shape.rank() - a];
         if (size == 1) size = shorter[shorter.rank() - a];
     }
-    const OnDevice scope(x.device());
     const Tensor flags = expand(mask, shape, where), values = expand(x, shape, where);
-    return index_select(reshape(values, {-1}, where), 0, tensor(true_positions(flags, where), where), where);
+    return index_select(reshape(values, {-1}, where), 0, true_positions("masked_select", flags, where), where);
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Operand& value, const Where& where) {

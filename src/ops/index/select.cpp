@@ -20,12 +20,8 @@ using graph::GradContext;
 using graph::InferContext;
 using graph::Specs;
 
-struct SelectAttributes {
-    std::int64_t axis = 0;
-    std::int64_t skip = -1;     ///< index_add passes over this index
-    bool zero_skipped = false;  ///< index_select gives zeros for it
-    friend bool operator==(const SelectAttributes&, const SelectAttributes&) = default;
-};
+using index::SelectAttributes;
+using index::Spread;
 
 Tensor select_with(const Tensor& x, const Tensor& indices, const SelectAttributes& attributes, const Where& where);
 Tensor add_with(const Tensor& x, const Tensor& indices, const Tensor& values, const SelectAttributes& attributes,
@@ -65,16 +61,6 @@ std::int64_t outer_offset(const View& x, std::int64_t axis, std::int64_t outer) 
     }
     return offset;
 }
-
-/// A list of indices as an index tensor of a whole shape.
-struct Spread {
-    Strides strides;
-    View view;
-    Spread(const View& indices, const Shape& shape, std::int64_t axis) : strides(shape.rank(), 0) {
-        strides[axis] = indices.stride(0);
-        view = {indices.data, indices.dtype, &shape, &strides};
-    }
-};
 
 Specs infer_select(const InferContext& c) {
     Shape shape = c.inputs[0].shape();
@@ -141,7 +127,8 @@ const graph::Operation select_operation{
             c.grads[0] = add_with(zeros(c.inputs[0].shape(), c.inputs[0].dtype(), c.where), c.inputs[1], c.cotangent(),
                                   c.attrs<SelectAttributes>(), c.where);
         },
-    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(select_implementations); }};
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(select_implementations); },
+    .gpu_implementations = index::select_on_gpu};
 
 Specs infer_add(const InferContext& c) { return {{c.inputs[0].shape(), c.inputs[0].dtype()}}; }
 
@@ -274,7 +261,8 @@ const graph::Operation add_operation{
             a.zero_skipped = a.skip >= 0;
             c.grads[2] = select_with(c.cotangent(), c.inputs[1], a, c.where);
         },
-    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(add_implementations); }};
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(add_implementations); },
+    .gpu_implementations = index::index_add_on_gpu};
 
 Tensor select_with(const Tensor& x, const Tensor& indices, const SelectAttributes& attributes, const Where& where) {
     return graph::record(select_operation, attributes, {x, indices}, where);

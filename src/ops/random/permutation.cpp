@@ -59,9 +59,11 @@ void run(const graph::Call& c) {
 
 const graph::Implementation implementations[] = {{.name = "radix sort", .run = run}};
 const graph::Operation permutation_operation{
-    .name = "permutation", .traits = graph::random, .infer = random::infer, .implementations = [](DeviceKind) {
-        return std::span<const graph::Implementation>(implementations);
-    }};
+    .name = "permutation",
+    .traits = graph::random,
+    .infer = random::infer,
+    .implementations = [](DeviceKind) { return std::span<const graph::Implementation>(implementations); },
+    .gpu_implementations = random::permutation_on_gpu};
 
 }  // namespace
 

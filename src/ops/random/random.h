@@ -23,6 +23,9 @@ Tensor record(const graph::Operation& operation, RandomAttributes attributes, st
               Generator& generator, const Where& where);
 graph::Specs infer(const graph::InferContext& c);
 
+/// permutation on GPUs.
+std::span<const graph::Implementation> permutation_on_gpu();
+
 /// Inverse of the normal distribution function: Wichura, AS 241 (PPND16), 1988.
 double normal_quantile(double p);
 

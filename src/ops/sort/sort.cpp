@@ -36,6 +36,7 @@ constexpr graph::Operation operation(std::string_view name) {
     op.infer = infer;
     op.gradient = gradient;
     op.implementations = [](DeviceKind) { return std::span<const graph::Implementation>(list); };
+    op.gpu_implementations = ops::sort_on_gpu;
     return op;
 }
 

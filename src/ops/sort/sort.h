@@ -14,5 +14,6 @@ struct SortAttributes {
 
 void sort_keys(const graph::Call& call);
 void sort_reference(const graph::Call& call);
+std::span<const graph::Implementation> sort_on_gpu();
 
 }  // namespace calor::ops
