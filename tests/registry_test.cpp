@@ -43,6 +43,20 @@ TEST(Registry, ListsOfImplementationsEndInOneThatRefusesNothing) {
     }
 }
 
+/// What the CPU computes, GPUs compute: no list is missing, and each ends in an implementation that refuses nothing.
+TEST(Registry, EveryOperationRunsOnGpus) {
+    for (const auto* op : ca::ops::all_descriptors()) {
+        if (op->row || !op->implementations) continue;  // fused programs; aliases that are never copied
+        for (const ca::DeviceKind kind : {ca::DeviceKind::cuda, ca::DeviceKind::opencl}) {
+            const auto list = op->implementations_on(kind);
+            EXPECT_FALSE(list.empty()) << op->name << " has no kernel";
+            if (list.empty()) continue;
+            EXPECT_EQ(list.back().why_not, nullptr) << op->name << ": the last one refuses nothing";
+            for (const auto& implementation : list) EXPECT_NE(implementation.run, nullptr) << op->name;
+        }
+    }
+}
+
 TEST(Registry, WhatHasNoGradientIsKnown) {
     // Constant in their inputs, or without real inputs: numbers from nowhere, places, truth values.
     // (deform_conv records deform_conv_grad only where no further differentiation is asked for.)
@@ -109,19 +123,22 @@ std::string page() {
     std::string text =
         "# Operations\n\nMade from the descriptors by `CALOR_WRITE_DOCS=1 registry_test`. What is recorded in a graph; "
         "public functions\nthat are made of these have no line. Elementwise operations are in "
-        "[elementwise.md](elementwise.md). Implementations are\ntried in this order; the reference takes any rank, "
-        "dtype and strides.\n\n| operation | kind | gradient | implementations on the CPU |\n|---|---|---|---|\n";
+        "[elementwise.md](elementwise.md), and run on every\ndevice. Implementations are tried in this order; the last "
+        "one takes any rank, any strides and every dtype that the\noperation accepts (f64 where the device computes in "
+        "it), so that all devices support the same. GPUs: CUDA and OpenCL.\nGradients are made of these operations and "
+        "run where their operands lie.\n\n| operation | kind | gradient | on the CPU | on GPUs "
+        "|\n|---|---|---|---|---|\n";
     auto all = ca::ops::all_descriptors();
     std::ranges::sort(all, {}, [](const auto* op) { return op->name; });
     for (const auto* op : all) {
         if (op->row) continue;
-        std::string list = op->implementations ? "" : "none needed";
-        if (op->implementations) {
-            for (const auto& i : op->implementations(ca::DeviceKind::cpu))
-                list += fmt::format("{}{}", list.empty() ? "" : ", ", i.name);
-        }
-        text +=
-            fmt::format("| `{}` | {} | {} | {} |\n", op->name, traits_of(*op), op->gradient ? "any order" : "", list);
+        const auto names = [&](ca::DeviceKind kind) {
+            std::string list;
+            for (const auto& i : op->implementations_on(kind)) list += (list.empty() ? "" : ", ") + std::string(i.name);
+            return list.empty() ? std::string("none needed") : list;
+        };
+        text += fmt::format("| `{}` | {} | {} | {} | {} |\n", op->name, traits_of(*op), op->gradient ? "any order" : "",
+                            names(ca::DeviceKind::cpu), names(ca::DeviceKind::cuda));
     }
     return text;
 }
