@@ -197,7 +197,8 @@ TEST_P(EveryNorm, MatchesTheFormulaOverDtypesAndSizes) {
         for (const auto& [layout, x] : layouts(random_tensor(shape, 4, -2, 3, ca::f32))) {
             if (layout == "flipped" || layout == "every second") continue;
             const bool little = x.numel() < 200, halved = shape == Shape{300, 20, 64};
-            if (!host && x.numel() > 200000) continue;
+            const bool chosen = little || halved || shape == Shape{40, 6, 50} || shape == Shape{5, 600, 9};
+            if (!host && !chosen) continue;  // kernels are compiled: few problems that take every path
             const Tensor w = random_tensor(parameter, 5, 0.5, 2, ca::f32),
                          b = random_tensor(parameter, 6, -1, 1, ca::f32);
             const std::string what = std::string(GetParam().name) + ca::to_string(shape) + " " + layout;
