@@ -533,6 +533,15 @@ TEST(GpuGrid, SamplesAndGradients) {
                      0);
 }
 
+TEST(GpuGrid, Affine) {
+    expect_unary(
+        "affine",
+        [](const Tensor& t) {
+            return ca::affine_grid(t, {3, 4});
+        },
+        random_tensor({2, 2, 3}, 44), 1);
+}
+
 TEST(GpuGrid, DeformConv) {
     const auto check = [](const std::string& name, const Function& f, Tensors inputs, const Shape& result) {
         expect_agreement(name, f, inputs, 0);
