@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "calor/calor.h"
+#include "layout.h"
 
 namespace ca = calor;
 
@@ -11,18 +12,7 @@ namespace {
 
 ca::Dims dims(const Sizes& sizes) { return ca::Dims(std::span<const std::int64_t>(sizes)); }
 
-/// Random values; channels-last in memory if asked for.
-ca::Tensor filled(const Sizes& sizes, bool channels_last) {
-    const auto rank = static_cast<std::int64_t>(sizes.size());
-    ca::Axes there{0}, back(rank, 0);
-    for (std::int64_t a = 2; a < rank; ++a) there.push_back(a);
-    there.push_back(1);
-    for (std::int64_t a = 0; a < rank; ++a) back[there[a]] = a;
-    const ca::Tensor values = ca::normal(dims(sizes));
-    ca::Tensor t = channels_last ? ca::permute(ca::contiguous(ca::permute(values, there)), back) : values;
-    t.eval();
-    return t;
-}
+ca::Tensor filled(const Sizes& sizes, bool channels_last) { return laid_out(ca::normal(dims(sizes)), channels_last); }
 
 ca::Tensor matrix(Sizes sizes, bool transposed) {
     if (transposed) std::swap(sizes[sizes.size() - 1], sizes[sizes.size() - 2]);

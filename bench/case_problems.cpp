@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "layout.h"
+
 namespace ca = calor;
 using nlohmann::json;
 
@@ -247,15 +249,7 @@ const std::map<std::string, Problem (*)(const json&)>& table() {
 }  // namespace
 
 ca::Tensor values_of_case(const ca::Shape& shape, const json& c) {
-    ca::Tensor values = ca::normal(shape, 0, 1, dtype(c));
-    if (c.value("layout", "") == "channels_last") {
-        ca::Axes there{0}, back(shape.rank(), 0);
-        for (std::int64_t a = 2; a < shape.rank(); ++a) there.push_back(a);
-        there.push_back(1);
-        for (std::int64_t a = 0; a < shape.rank(); ++a) back[there[a]] = a;
-        values = ca::permute(ca::contiguous(ca::permute(values, there)), back);
-    }
-    return values.eval();
+    return laid_out(ca::normal(shape, 0, 1, dtype(c)), c.value("layout", "") == "channels_last");
 }
 
 Problem problem(const json& description) {

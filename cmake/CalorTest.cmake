@@ -1,8 +1,9 @@
 # calor_test(name SOURCES a.cpp b.cpp [LIBRARIES ...] [THREADS] [LOOPS] [GPU]): a GoogleTest program and one CTest entry.
 # Tests may include src/ headers: the library exports everything. THREADS marks the tests that have something to show to
-# the thread sanitizer; its build leaves the others out. LOOPS marks tests with long loops of their own: they are
-# optimized in the sanitizer builds too. GPU runs the program once more as opencl/name, with an OpenCL device as the default
-# device, bands around every block and poisoned memory, in the static variant of machines that have an OpenCL driver.
+# the thread sanitizer; its build leaves the others out. LOOPS marks tests with long loops of their own: only they are
+# optimized, the others would take longer to compile than to run. GPU runs the program once more as opencl/name, with an
+# OpenCL device as the default device, bands around every block and poisoned memory, in the static variant of machines that
+# have an OpenCL driver.
 find_package(GTest REQUIRED)
 
 set(CALOR_TEST_CACHE ${PROJECT_BINARY_DIR}/kernel-cache CACHE PATH "Where tests keep compiled GPU kernels; variants may share it")
@@ -26,8 +27,9 @@ function(calor_test name)
     add_executable(${name}_test ${arg_SOURCES})
     set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     calor_compile_options(${name}_test)
-    if(CALOR_SANITIZE AND NOT arg_LOOPS)
-        target_compile_options(${name}_test PRIVATE -O0)  # they would take longer to compile than to run
+    if(NOT arg_LOOPS)
+        target_compile_options(${name}_test PRIVATE -O0)
+        calor_precompile_tests(${name}_test)
     elseif(CALOR_SANITIZE MATCHES "address")
         target_compile_options(${name}_test PRIVATE -fno-sanitize-address-use-after-scope)  # halves the compile time
     endif()
@@ -43,6 +45,19 @@ function(calor_test name)
                        TIMEOUT 900)
         set_property(GLOBAL APPEND PROPERTY CALOR_RECORDING_TESTS ${CALOR_TEST_PREFIX}opencl/${name})
     endif()
+endfunction()
+
+# All tests that compile alike share one precompiled header.
+function(calor_precompile_tests target)
+    if(NOT TARGET calor_test_headers)
+        file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/empty/tests.cpp CONTENT "int main() {}\n")
+        add_executable(calor_test_headers ${PROJECT_BINARY_DIR}/empty/tests.cpp)
+        calor_compile_options(calor_test_headers)
+        target_compile_options(calor_test_headers PRIVATE -O0)
+        target_link_libraries(calor_test_headers PRIVATE calor GTest::gtest_main fmt::fmt)
+        calor_precompile(calor_test_headers HEADER ${PROJECT_SOURCE_DIR}/tests/precompiled.h)
+    endif()
+    calor_precompile(${target} REUSE calor_test_headers)
 endfunction()
 
 # calor_add_test(name COMMAND ...): a CTest entry with the tests' environment.

@@ -16,6 +16,8 @@ build_packages=(
 )
 # shellcheck disable=SC2034
 test_packages=(libgtest-dev libbenchmark-dev pocl-opencl-icd)
+# shellcheck disable=SC2034
+clang_packages=(clang libomp-dev)
 
 say() { printf '\n== %s\n' "$*"; }
 
@@ -61,7 +63,7 @@ build_preset() {
     local preset="$1"
     shift
     say "Building $preset"
-    (cd "$root" && run cmake --preset "$preset" >/dev/null)
+    (cd "$root" && run cmake --preset "$preset" -DCALOR_PRECOMPILE=ON >/dev/null)
     local quiet=()
     [ -t 1 ] || quiet=(--quiet)  # a terminal gets ninja's one line of progress, a log only what goes wrong
     run ninja -C "$root/build/$preset" -j "$cores" "${quiet[@]}" "$@"

@@ -10,6 +10,7 @@
 #include "graph/node.h"
 #include "ops/conv/conv_problem.h"
 #include "reference/torch_conv.h"
+#include "sanitized.h"
 
 namespace ca = calor;
 using ca::Dims;
@@ -53,7 +54,7 @@ Factor factor_of(const Problem& p, std::int64_t a, std::uint32_t seed) {
 }
 
 TEST(ConvRankOne, IsTheOuterProductOfOneDimensionalConvolutions) {
-    for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(60U); ++seed) {
         const std::int64_t rank = 1 + seed % 6;
         Problem p = random_problem(rank, seed + 900);
         p.groups = 1;
@@ -74,15 +75,17 @@ TEST(ConvRankOne, IsTheOuterProductOfOneDimensionalConvolutions) {
         for (const DType dtype : {ca::f64, ca::f32}) {
             const Tensor tx = outer_product(x).to(dtype), tw = outer_product(w).to(dtype),
                          tg = outer_product(gy).to(dtype);
-            EXPECT_EQ(values(ca::conv(tx, tw, p.options())), values(outer_product(y))) << seed;
-            EXPECT_EQ(values(ca::conv_input_grad(tg, tw, p.sizes(), p.options())), values(outer_product(gx))) << seed;
-            EXPECT_EQ(values(ca::conv_weight_grad(tx, tg, p.kernel(), p.options())), values(outer_product(gw))) << seed;
+            EXPECT_EQ(values_of(ca::conv(tx, tw, p.options())), values_of(outer_product(y))) << seed;
+            EXPECT_EQ(values_of(ca::conv_input_grad(tg, tw, p.sizes(), p.options())), values_of(outer_product(gx)))
+                << seed;
+            EXPECT_EQ(values_of(ca::conv_weight_grad(tx, tg, p.kernel(), p.options())), values_of(outer_product(gw)))
+                << seed;
         }
     }
 }
 
 TEST(ConvRewriting, AxesThatTheKernelDoesNotSee) {
-    for (std::uint32_t seed = 0; seed < 90; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(90U); ++seed) {
         Problem p = random_problem(1 + seed % 6, seed + 3000);
         for (std::int64_t a = 0; a < p.x.rank() - 2; ++a) {
             if ((seed >> a) % 3 == 1) continue;
@@ -113,7 +116,7 @@ TEST(ConvRewriting, MergedAxesReachOneDnn) {
     EXPECT_EQ(problem({3, 1, 5, 4, 6, 6}, {1, 1, 1, 1, 3, 3}, {3, 1, 5, 4, 6, 6}).x.shape, (Shape{60, 1, 6, 6}));
     EXPECT_EQ(problem({1, 8, 5, 4, 6, 6}, {8, 8, 1, 1, 3, 3}, {1, 8, 5, 4, 6, 6}).x.shape, (Shape{20, 8, 6, 6}));
     EXPECT_EQ(problem({3, 8, 5, 4, 6, 6}, {8, 8, 1, 1, 3, 3}, {3, 8, 5, 4, 6, 6}).x.shape, (Shape{3, 8, 20, 6, 6}));
-    const std::vector<double> v = values(ca::conv(x, w, o));
+    const std::vector<double> v = values_of(ca::conv(x, w, o));
     EXPECT_EQ(v[7], 72);  // 8 channels, 9 taps
     EXPECT_EQ(v[0], 32);
 }
@@ -130,7 +133,7 @@ void run_cut(const ca::ops::conv::Problem& whole, std::int64_t most) {
 }
 
 TEST(ConvRewriting, PiecesAreTheWhole) {
-    for (std::uint32_t seed = 0; seed < 300; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(300U); ++seed) {
         const Problem p = random_problem(1 + seed % 4, seed + 5000);
         std::vector<float> x, w, y, gx(static_cast<std::size_t>(ca::numel(p.x)), -77.0F),
             out(static_cast<std::size_t>(ca::numel(p.y)), -77.0F);
@@ -197,7 +200,8 @@ TEST(ConvTranspose, OutputPaddingUpToTheLargerOfStrideAndDilation) {
                         const ca::ConvTransposeOptions by_size{
                             .stride = stride, .padding = {{1, 0}}, .output_size = size, .dilation = dilation};
                         for (const auto& o : {by_padding, by_size}) {
-                            EXPECT_EQ(values(ca::conv_transpose(tx.to(dtype), tw.to(dtype), b.to(dtype), o)), expected)
+                            EXPECT_EQ(values_of(ca::conv_transpose(tx.to(dtype), tw.to(dtype), b.to(dtype), o)),
+                                      expected)
                                 << stride << " " << dilation << " " << extra << " without " << choice;
                         }
                     }
@@ -208,7 +212,7 @@ TEST(ConvTranspose, OutputPaddingUpToTheLargerOfStrideAndDilation) {
 }
 
 TEST(ConvTranspose, BiasesAreFusedAndHaveGradients) {
-    for (std::uint32_t seed = 0; seed < 24; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(24U); ++seed) {
         const Problem p = random_problem(1 + seed % 4, seed + 1200);
         const ca::ConvTransposeOptions o{.stride = p.stride,
                                          .padding = ca::WindowPadding(p.low, p.high),
@@ -219,11 +223,11 @@ TEST(ConvTranspose, BiasesAreFusedAndHaveGradients) {
                      b = random_tensor({p.x[1]}, seed + 2);
         Shape column(p.x.rank(), 1);
         column[1] = p.x[1];
-        const std::vector<double> apart = values(ca::conv_transpose(x, w, o) + ca::reshape(b, column));
+        const std::vector<double> apart = values_of(ca::conv_transpose(x, w, o) + ca::reshape(b, column));
         for (const char* choice : conv_choices) {
             const Disable guard(choice);
             for (const DType dtype : {ca::f64, ca::f32, ca::bf16}) {
-                const std::vector<double> got = values(ca::conv_transpose(x.to(dtype), w.to(dtype), b.to(dtype), o));
+                const std::vector<double> got = values_of(ca::conv_transpose(x.to(dtype), w.to(dtype), b.to(dtype), o));
                 ASSERT_EQ(got.size(), apart.size());
                 for (std::size_t i = 0; i < got.size(); ++i) {
                     ASSERT_NEAR(got[i], apart[i],
@@ -243,7 +247,7 @@ TEST(ConvTranspose, BiasesAreFusedAndHaveGradients) {
 }
 
 TEST(ConvIntegers, BytesOfEverySignGiveI32) {
-    for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(60U); ++seed) {
         const DType x = seed % 2 ? ca::i8 : ca::u8, w = seed / 2 % 2 ? ca::i8 : ca::u8;
         check_problem(random_problem(1 + seed % 5, seed + 4000), x, w, seed);
     }
@@ -304,16 +308,16 @@ TEST(ConvStrided, EveryCombinationOfGroupsAndStride) {
 TEST(ConvSame, DilationAndEvenKernels) {
     // total = 2 * 1 = 2: one on each side. total = 3 * 3 = 9: four before, five after.
     const Tensor x = ca::tensor({{{1.f, 2.f, 3.f, 4.f, 5.f}}});
-    EXPECT_EQ(values(ca::conv(x, ca::ones({1, 1, 2}), {.padding = ca::same, .dilation = 2})),
+    EXPECT_EQ(values_of(ca::conv(x, ca::ones({1, 1, 2}), {.padding = ca::same, .dilation = 2})),
               (std::vector<double>{2, 4, 6, 8, 4}));
-    EXPECT_EQ(values(ca::conv(x, ca::ones({1, 1, 4}), {.padding = ca::same, .dilation = 3})),
+    EXPECT_EQ(values_of(ca::conv(x, ca::ones({1, 1, 4}), {.padding = ca::same, .dilation = 3})),
               (std::vector<double>{3, 5, 7, 3, 5}));
 }
 
 TEST(ConvPaddingModes, AreAPadBefore) {
     using ca::PadMode;
     const Tensor x = ca::tensor({{{1.f, 2.f, 3.f, 4.f}}}), w = ca::tensor({{{1.f, 10.f, 100.f}}});
-    const auto result = [&](PadMode mode) { return values(ca::conv(x, w, {.padding = 1, .padding_mode = mode})); };
+    const auto result = [&](PadMode mode) { return values_of(ca::conv(x, w, {.padding = 1, .padding_mode = mode})); };
     EXPECT_EQ(result(PadMode::constant), (std::vector<double>{210, 321, 432, 43}));
     EXPECT_EQ(result(PadMode::reflect), (std::vector<double>{212, 321, 432, 343}));
     EXPECT_EQ(result(PadMode::replicate), (std::vector<double>{211, 321, 432, 443}));
@@ -325,7 +329,7 @@ TEST(ConvPaddingModes, AreAPadBefore) {
 
 TEST(ConvPaddingModes, HaveEveryRoleAndGradient) {
     using ca::PadMode;
-    for (std::uint32_t seed = 0; seed < 32; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(32U); ++seed) {
         const Problem p = random_problem(1 + seed % 4, seed + 6000);
         ca::ConvOptions o = p.options();
         const PadMode modes[] = {PadMode::reflect, PadMode::replicate, PadMode::circular, PadMode::symmetric};
@@ -354,7 +358,7 @@ TEST(ConvPaddingModes, HaveEveryRoleAndGradient) {
 /// Of the values, weighted by 1, 2, 3...
 double weighted_sum(const Tensor& t) {
     double sum = 0, weight = 0;
-    for (const double v : values(t)) sum += v * ++weight;
+    for (const double v : values_of(t)) sum += v * ++weight;
     return sum;
 }
 
@@ -406,9 +410,8 @@ TEST(ConvTranspose, PatchesInFourAxes) {
     ASSERT_EQ(y.shape(), (Shape{2, 2, 4, 9, 2, 4}));
     const Tensor rows = ca::reshape(ca::permute(x, {0, 2, 3, 4, 5, 1}), {2 * 12, 3});
     const Tensor blocks = ca::reshape(ca::matmul(rows, ca::reshape(w, {3, 48})), {2, 2, 3, 1, 2, 2, 2, 3, 2, 2});
-    const std::vector<double> got = values(y),
-                              want =
-                                  values(ca::reshape(ca::permute(blocks, {0, 5, 1, 6, 2, 7, 3, 8, 4, 9}), y.shape()));
+    const std::vector<double> got = values_of(y), want = values_of(ca::reshape(
+                                                      ca::permute(blocks, {0, 5, 1, 6, 2, 7, 3, 8, 4, 9}), y.shape()));
     for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-12);
     for (const DType dtype : {ca::f32, ca::bf16}) {  // the roles of kernel = stride in whole vectors of channels
         const Problem p{{2, 8, 7, 4}, {16, 8, 3, 2}, {2, 16, 2, 2}, {3, 2}, {1, 1}, {0, 0}, {0, 0}, 1};
@@ -444,20 +447,20 @@ TEST(ConvLarge, TwoToThe31InputElements) {
         const Tensor x = everywhere({1, 32, 512, 512, 256}, dtype), w = everywhere({1, 32, 1, 1, 1}, dtype);
         const Tensor y = ca::conv(x, w, {.stride = 64});
         EXPECT_EQ(y.shape(), (Shape{1, 1, 8, 8, 4}));
-        EXPECT_EQ(values(y), std::vector<double>(256, 32.0));
+        EXPECT_EQ(values_of(y), std::vector<double>(256, 32.0));
         const Tensor gw = ca::conv_weight_grad(x, y.to(dtype), {1, 1, 1}, {.stride = 64});
-        EXPECT_EQ(values(gw), std::vector<double>(32, 256.0 * 32.0));
+        EXPECT_EQ(values_of(gw), std::vector<double>(32, 256.0 * 32.0));
     }
 }
 
 TEST(ConvLarge, AnImageBeyond32Bits) {
     for (const DType dtype : {ca::f32, ca::f16}) {
         const Tensor x = everywhere({1, 514, 2048, 2048}, dtype), w = everywhere({1, 514, 3, 3}, dtype);
-        const std::vector<double> v = values(ca::conv(x, w, {.stride = {1023, 2047}, .padding = 1}));
+        const std::vector<double> v = values_of(ca::conv(x, w, {.stride = {1023, 2047}, .padding = 1}));
         // f16 rounds 4626 to even.
         const double interior_edge = 3084, corner = 2056;
         EXPECT_EQ(v, (std::vector<double>{corner, corner, interior_edge, interior_edge, interior_edge, interior_edge}));
-        const std::vector<double> inside = values(ca::conv(x, w, {.stride = 1023}));
+        const std::vector<double> inside = values_of(ca::conv(x, w, {.stride = 1023}));
         EXPECT_EQ(inside, std::vector<double>(4, dtype == ca::f16 ? 4624.0 : 4626.0));
     }
 }
@@ -477,7 +480,7 @@ TEST(ConvLarge, BytesAtOffsetsBeyond32Bits) {
     bytes[0] = 3, bytes[1] = 4, bytes[columns - 2] = 5, bytes[columns - 1] = 6;
     const Tensor y =
         ca::conv(memory, ca::tensor(std::vector<std::int8_t>{1, 10}, Shape{1, 1, 1, 2}), {.stride = {1, columns - 2}});
-    EXPECT_EQ(values(y), (std::vector<double>{43, 65}));
+    EXPECT_EQ(values_of(y), (std::vector<double>{43, 65}));
 }
 
 TEST(ConvMemory, WorkspaceIsBounded) {

@@ -10,6 +10,7 @@
 #include "calor/calor.h"
 #include "gradient_check.h"
 #include "relaid.h"
+#include "strided.h"
 
 namespace calor::testing {
 
@@ -151,7 +152,6 @@ inline void check_problem(const Problem& p, DType dtype, DType w_dtype, std::uin
     }
 }
 
-inline std::vector<double> values(const Tensor& t) { return t.to(f64).to_vector<double>(); }
 inline Tensor counting(const Shape& shape, double first = 0, double divisor = 1) {
     std::vector<double> v(static_cast<std::size_t>(numel(shape)));
     for (std::size_t i = 0; i < v.size(); ++i) v[i] = (static_cast<double>(i) + first) / divisor;

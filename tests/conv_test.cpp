@@ -6,6 +6,7 @@
 
 #include "calor/calor.h"
 #include "conv_problems.h"
+#include "sanitized.h"
 
 namespace ca = calor;
 using ca::Dims;
@@ -17,7 +18,7 @@ using namespace ca::testing;  // NOLINT: the checks of this file
 namespace {
 
 TEST(Conv, EqualsThePlainSumInF32AndF64) {
-    for (std::uint32_t seed = 0; seed < seeds(400, 30); ++seed) {
+    for (std::uint32_t seed = 0; seed < seeds(sampled(400U), 30); ++seed) {
         check_problem(random_problem(1 + seed % 5, seed), seed % 2 ? ca::f64 : ca::f32, seed % 2 ? ca::f64 : ca::f32,
                       seed);
     }
@@ -25,7 +26,7 @@ TEST(Conv, EqualsThePlainSumInF32AndF64) {
 
 TEST(Conv, EqualsThePlainSumInEveryOtherDtype) {
     const DType dtypes[] = {ca::f16, ca::bf16, ca::i64, ca::i32, ca::i16, ca::i8, ca::u64, ca::u32, ca::u16, ca::u8};
-    for (std::uint32_t seed = 0; seed < seeds(300, 30); ++seed)
+    for (std::uint32_t seed = 0; seed < seeds(sampled(300U), 30); ++seed)
         check_problem(random_problem(1 + seed % 5, seed), dtypes[seed % 10], dtypes[seed % 10], seed);
 }
 
@@ -57,7 +58,7 @@ TEST(Conv, ReadsBroadcastInputs) {
 }
 
 TEST(Conv, RolesAreAdjoint) {
-    for (std::uint32_t seed = 0; seed < seeds(2000, 60); ++seed) {
+    for (std::uint32_t seed = 0; seed < seeds(sampled(2000U), 60); ++seed) {
         const Problem p = random_problem(1 + seed % 6, seed + 7000);
         const Tensor x = random_tensor(p.x, seed), w = random_tensor(p.w, seed + 1), gy = random_tensor(p.y, seed + 2);
         const double y = ca::testing::dot({ca::conv(x, w, p.options())}, {gy});
@@ -70,7 +71,7 @@ TEST(Conv, RolesAreAdjoint) {
 }
 
 TEST(Conv, GradientsOfAnyOrder) {
-    for (std::uint32_t seed = 0; seed < 30; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(30U); ++seed) {
         const Problem p = random_problem(1 + seed % 4, seed + 100);
         const std::vector<Tensor> inputs = {random_tensor(p.x, seed), random_tensor(p.w, seed + 1),
                                             random_tensor({p.w[0]}, seed + 2)};
@@ -102,14 +103,14 @@ TEST(ConvCases, FourSpatialAxes) {
         const Tensor x = ca::ones({1, 1, 3, 3, 3, 3}, dtype).requires_grad(),
                      w = ca::ones({1, 1, 3, 3, 3, 3}, dtype).requires_grad();
         const Tensor y = ca::conv(x, w, {.padding = 1});
-        const std::vector<double> v = values(y);
+        const std::vector<double> v = values_of(y);
         EXPECT_EQ(total(y.to(ca::f64)), 2401);
         EXPECT_EQ(v[40], 81);  // the centre
         EXPECT_EQ(v[0], 16);
         EXPECT_EQ(v[39], 54);
         EXPECT_EQ(v[36], 36);  // two border axes
         const Tensor gw = ca::backward(ca::sum(y)).at(w);
-        const std::vector<double> taps = values(gw);
+        const std::vector<double> taps = values_of(gw);
         for (int t = 0; t < 81; ++t) {
             double expected = 1;
             for (int rest = t, a = 0; a < 4; ++a, rest /= 3) expected *= rest % 3 == 1 ? 3 : 2;
@@ -121,7 +122,7 @@ TEST(ConvCases, FourSpatialAxes) {
 TEST(ConvCases, StridedFourSpatialAxes) {
     const Tensor y = ca::conv(ca::ones({1, 1, 5, 5, 5, 5}), ca::ones({1, 1, 3, 3, 3, 3}), {.stride = 2, .padding = 1});
     EXPECT_EQ(y.shape(), (Shape{1, 1, 3, 3, 3, 3}));
-    const std::vector<double> v = values(y);
+    const std::vector<double> v = values_of(y);
     EXPECT_EQ(total(y), 2401);
     EXPECT_EQ(v[0], 16);
     EXPECT_EQ(v[40], 81);
@@ -131,7 +132,7 @@ TEST(ConvCases, FiveAndSixSpatialAxes) {
     for (const std::int64_t n : {5, 6}) {
         Shape shape(n + 2, 2);
         shape[0] = shape[1] = 1;
-        const std::vector<double> v = values(ca::conv(ca::ones(shape), ca::ones(shape), {.padding = 1}));
+        const std::vector<double> v = values_of(ca::conv(ca::ones(shape), ca::ones(shape), {.padding = 1}));
         EXPECT_EQ(std::ssize(v), n == 5 ? 243 : 729);
         double sum = 0, high = 0, low = 100;
         for (const double value : v) {
@@ -149,7 +150,7 @@ TEST(ConvCases, MixedOptionsInFourSpatialAxes) {
     const Tensor y = ca::conv(counting({2, 2, 3, 4, 3, 2}, 0, 10), counting({3, 2, 2, 2, 2, 2}, -40, 7),
                               {.stride = {1, 2, 1, 1}, .padding = {0, 1, 1, 0}, .dilation = {1, 1, 2, 1}});
     EXPECT_EQ(y.shape(), (Shape{2, 3, 2, 3, 3, 1}));
-    const std::vector<double> v = values(y);
+    const std::vector<double> v = values_of(y);
     EXPECT_NEAR(total(y), 30884.5714285714, 1e-8);
     EXPECT_NEAR(v[0], -85.65714286, 1e-7);
     EXPECT_NEAR(v[1], -182.4, 1e-7);
@@ -159,7 +160,7 @@ TEST(ConvCases, MixedOptionsInFourSpatialAxes) {
 }
 
 TEST(ConvCases, TransposedIsTheAdjointInFourSpatialAxes) {
-    for (std::uint32_t seed = 0; seed < 50; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(50U); ++seed) {
         const Problem p = random_problem(4, seed + 500);
         const Tensor x = random_tensor(p.x, seed), w = random_tensor(p.w, seed + 1), y = random_tensor(p.y, seed + 2);
         const ca::ConvTransposeOptions o{.stride = p.stride,
@@ -179,7 +180,7 @@ TEST(ConvCases, KernelEqualToStride) {
     const Tensor patch = ca::matmul(ca::reshape(ca::permute(x, {0, 2, 3, 1}), {256, 64}), ca::reshape(w, {64, 192}));
     const Tensor expected =
         ca::reshape(ca::permute(ca::reshape(patch, {16, 4, 4, 3, 8, 8}), {0, 3, 1, 4, 2, 5}), {16, 3, 32, 32});
-    const std::vector<double> got = values(y), want = values(expected);
+    const std::vector<double> got = values_of(y), want = values_of(expected);
     for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-11);
     EXPECT_EQ(ca::conv_transpose(ca::ones({1, 4, 2, 2, 2, 2}), ca::ones({4, 3, 3, 3, 3, 3}), {.stride = 3}).shape(),
               (Shape{1, 3, 6, 6, 6, 6}));
@@ -187,17 +188,19 @@ TEST(ConvCases, KernelEqualToStride) {
 
 TEST(ConvCases, SamePadding) {
     const Tensor x = ca::tensor({{{1.f, 2.f, 3.f, 4.f, 5.f}}});
-    EXPECT_EQ(values(ca::conv(x, ca::ones({1, 1, 2}), {.padding = ca::same})), (std::vector<double>{3, 5, 7, 9, 5}));
-    EXPECT_EQ(values(ca::conv(x, ca::ones({1, 1, 4}), {.padding = ca::same})), (std::vector<double>{6, 10, 14, 12, 9}));
+    EXPECT_EQ(values_of(ca::conv(x, ca::ones({1, 1, 2}), {.padding = ca::same})), (std::vector<double>{3, 5, 7, 9, 5}));
+    EXPECT_EQ(values_of(ca::conv(x, ca::ones({1, 1, 4}), {.padding = ca::same})),
+              (std::vector<double>{6, 10, 14, 12, 9}));
     // Stride 2: ceil(5 / 2) = 3 positions, total = 2 * 2 + 3 - 5 = 2, one on each side.
-    EXPECT_EQ(values(ca::conv(x, ca::ones({1, 1, 3}), {.stride = 2, .padding = ca::same})),
+    EXPECT_EQ(values_of(ca::conv(x, ca::ones({1, 1, 3}), {.stride = 2, .padding = ca::same})),
               (std::vector<double>{3, 9, 9}));
     // An even size: total = 1 * 2 + 3 - 4 = 1, all of it behind.
-    EXPECT_EQ(
-        values(ca::conv(ca::tensor({{{1.f, 2.f, 3.f, 4.f}}}), ca::ones({1, 1, 3}), {.stride = 2, .padding = ca::same})),
-        (std::vector<double>{6, 7}));
-    EXPECT_EQ(values(ca::conv(x, ca::ones({1, 1, 3}), {.padding = ca::valid})), (std::vector<double>{6, 9, 12}));
-    EXPECT_EQ(values(ca::conv(x, ca::ones({1, 1, 3}), {.padding = {{2, 0}}})), (std::vector<double>{1, 3, 6, 9, 12}));
+    EXPECT_EQ(values_of(ca::conv(ca::tensor({{{1.f, 2.f, 3.f, 4.f}}}), ca::ones({1, 1, 3}),
+                                 {.stride = 2, .padding = ca::same})),
+              (std::vector<double>{6, 7}));
+    EXPECT_EQ(values_of(ca::conv(x, ca::ones({1, 1, 3}), {.padding = ca::valid})), (std::vector<double>{6, 9, 12}));
+    EXPECT_EQ(values_of(ca::conv(x, ca::ones({1, 1, 3}), {.padding = {{2, 0}}})),
+              (std::vector<double>{1, 3, 6, 9, 12}));
     EXPECT_EQ(ca::conv_transpose(x, ca::ones({1, 1, 3}), {.stride = 2, .padding = ca::same}).shape(),
               (Shape{1, 1, 10}));
 }
@@ -208,7 +211,7 @@ TEST(ConvCases, DepthwiseStridedOnesForEveryGroupCount) {
             const Tensor x = ca::ones({1, c, 6, 6}, dtype).requires_grad(),
                          w = ca::ones({c, 1, 3, 3}, dtype).requires_grad();
             const auto g = ca::backward(ca::sum(ca::conv(x, w, {.stride = 2, .padding = 1, .groups = c})));
-            const std::vector<double> gw = values(g.at(w)), gx = values(g.at(x));
+            const std::vector<double> gw = values_of(g.at(w)), gx = values_of(g.at(x));
             const double taps[] = {4, 6, 6, 6, 9, 9, 6, 9, 9}, row[] = {1, 2, 1, 2, 1, 1};
             for (std::size_t i = 0; i < gw.size(); ++i) ASSERT_EQ(gw[i], taps[i % 9]) << c;
             for (std::size_t i = 0; i < gx.size(); ++i) {
@@ -227,14 +230,14 @@ TEST(ConvCases, DepthwiseStridedCounting) {
         const Tensor y = ca::conv(x, w, b, {.stride = 2, .padding = 1, .groups = 4});
         const auto g = ca::backward(ca::sum(y), {.retain_graph = true});
         const auto first = [](const Tensor& t, std::ptrdiff_t from, std::ptrdiff_t n) {
-            const auto v = values(t);
+            const auto v = values_of(t);
             return std::vector<double>(v.begin() + from, v.begin() + from + n);
         };
         EXPECT_EQ(first(y, 0, 4), (std::vector<double>{73, 154, 279, 438}));
         EXPECT_EQ(first(g.at(x), 0, 16), (std::vector<double>{4, 8, 4, 5, 8, 16, 8, 10, 4, 8, 4, 5, 7, 14, 7, 8}));
         EXPECT_EQ(first(g.at(w), 0, 9), (std::vector<double>{5, 10, 12, 10, 20, 24, 18, 36, 40}));
         EXPECT_EQ(first(g.at(w), 27, 9), (std::vector<double>{53, 106, 108, 106, 212, 216, 114, 228, 232}));
-        EXPECT_EQ(values(g.at(b)), std::vector<double>(4, 4.0));
+        EXPECT_EQ(values_of(g.at(b)), std::vector<double>(4, 4.0));
     }
 }
 
@@ -243,15 +246,15 @@ TEST(ConvCases, DilatedWeightGradient) {
                  w = ca::tensor({{{3.f, 6.f}}, {{4.f, 2.f}}}).requires_grad();
     const Tensor y = ca::conv(x, w, {.stride = 2, .padding = 1, .dilation = 2});
     const auto g = ca::backward(ca::sum(y));
-    EXPECT_EQ(values(y), (std::vector<double>{18, 6, 12, 4}));
-    EXPECT_EQ(values(g.at(w)), (std::vector<double>{0, 5, 0, 5}));
-    EXPECT_EQ(values(g.at(x)), (std::vector<double>{0, 8, 0, 8}));
+    EXPECT_EQ(values_of(y), (std::vector<double>{18, 6, 12, 4}));
+    EXPECT_EQ(values_of(g.at(w)), (std::vector<double>{0, 5, 0, 5}));
+    EXPECT_EQ(values_of(g.at(x)), (std::vector<double>{0, 8, 0, 8}));
 }
 
 TEST(ConvCases, DilatedTransposed) {
     const Tensor x = ca::tensor({{{{0.f, 0.f, 0.f}, {0.f, 1.f, 0.f}, {0.f, 0.f, 0.f}}}}),
                  w = counting({1, 1, 3, 3}, 1).to(ca::f32);
-    const std::vector<double> y = values(ca::conv_transpose(x, w, {.stride = 2, .padding = 2, .dilation = 2}));
+    const std::vector<double> y = values_of(ca::conv_transpose(x, w, {.stride = 2, .padding = 2, .dilation = 2}));
     ASSERT_EQ(y.size(), 25U);
     for (int r = 0; r < 5; ++r) {
         for (int c = 0; c < 5; ++c) EXPECT_EQ(y[at(r * 5 + c)], r % 2 == 0 && c % 2 == 0 ? r / 2 * 3 + c / 2 + 1 : 0);
@@ -262,7 +265,7 @@ TEST(ConvCases, TransposedWithAUnitAxis) {
     const Tensor y = ca::conv_transpose(counting({1, 1, 1, 4, 4}, 1), ca::ones({1, 1, 1, 4, 4}, ca::f64),
                                         {.stride = {1, 4, 4}, .padding = {0, 2, 2}});
     EXPECT_EQ(y.shape(), (Shape{1, 1, 1, 12, 12}));
-    const std::vector<double> v = values(y);
+    const std::vector<double> v = values_of(y);
     EXPECT_EQ(total(y), 1224);
     EXPECT_EQ(std::vector<double>(v.begin(), v.begin() + 12),
               (std::vector<double>{1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4}));
@@ -293,21 +296,22 @@ TEST(Conv, EmptyBatchesAndChannels) {
         const Tensor x = ca::zeros({0, 2, 5, 5}, dtype), w = ca::ones({3, 2, 3, 3}, dtype),
                      gy = ca::zeros({0, 3, 3, 3}, dtype);
         EXPECT_EQ(ca::conv(x, w).shape(), (Shape{0, 3, 3, 3}));
-        EXPECT_EQ(values(ca::conv(x, w)).size(), 0U);
-        EXPECT_EQ(values(ca::conv_weight_grad(x, gy, {3, 3})), std::vector<double>(54, 0.0));
+        EXPECT_EQ(values_of(ca::conv(x, w)).size(), 0U);
+        EXPECT_EQ(values_of(ca::conv_weight_grad(x, gy, {3, 3})), std::vector<double>(54, 0.0));
         EXPECT_EQ(ca::conv_input_grad(gy, w, {5, 5}).eval().shape(), x.shape());
         // No input channels: the sum is empty. No output channels: so is the result.
-        EXPECT_EQ(values(ca::conv(ca::zeros({1, 0, 3}, dtype), ca::zeros({2, 0, 2}, dtype), ca::full({2}, 5, dtype))),
-                  std::vector<double>(4, 5.0));
-        EXPECT_EQ(values(ca::conv_input_grad(ca::zeros({1, 0, 2}, dtype), ca::zeros({0, 2, 2}, dtype), {3})),
+        EXPECT_EQ(
+            values_of(ca::conv(ca::zeros({1, 0, 3}, dtype), ca::zeros({2, 0, 2}, dtype), ca::full({2}, 5, dtype))),
+            std::vector<double>(4, 5.0));
+        EXPECT_EQ(values_of(ca::conv_input_grad(ca::zeros({1, 0, 2}, dtype), ca::zeros({0, 2, 2}, dtype), {3})),
                   std::vector<double>(6, 0.0));
         EXPECT_EQ(ca::conv(ca::ones({1, 2, 3}, dtype), ca::zeros({0, 2, 2}, dtype)).eval().shape(), (Shape{1, 0, 2}));
     }
     const Tensor x = ca::zeros({0, 2, 5, 5}), w = ca::ones({3, 2, 3, 3}).requires_grad(),
                  b = ca::ones({3}).requires_grad();
     const auto g = ca::backward(ca::sum(ca::conv(x, w, b)));
-    EXPECT_EQ(values(g.at(w)), std::vector<double>(54, 0.0));
-    EXPECT_EQ(values(g.at(b)), std::vector<double>(3, 0.0));
+    EXPECT_EQ(values_of(g.at(w)), std::vector<double>(54, 0.0));
+    EXPECT_EQ(values_of(g.at(b)), std::vector<double>(3, 0.0));
 }
 
 TEST(Conv, TheSameBitsForAnyNumberOfThreads) {

@@ -205,6 +205,19 @@ TEST(Loader, DropsLastAndRefusesBadOptions) {
     expect_error("shape/mismatch", [] { (void)ca::data::TensorDataset(ca::ones({3, 1}), ca::ones({4})); });
 }
 
+class Endless final : public ca::data::Dataset {
+public:
+    std::int64_t size() const override { return std::int64_t{1} << 50; }
+    ca::data::Batch batch(std::span<const std::int64_t>) const override { return {}; }
+};
+
+TEST(Loader, RefusesMoreSamplesThanMemoryCanOrder) {
+    for (const bool shuffle : {false, true}) {
+        ca::data::Loader loader(std::make_shared<Endless>(), {.batch_size = 1, .shuffle = shuffle});
+        expect_error("memory/exhausted", [&] { (void)loader.begin(); });
+    }
+}
+
 class Failing final : public ca::data::Dataset {
 public:
     std::int64_t size() const override { return 5; }

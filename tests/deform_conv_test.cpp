@@ -10,6 +10,7 @@
 #include "gradient_check.h"
 #include "grid_cases.h"
 #include "reference/torch_grid.h"
+#include "sanitized.h"
 #include "strided.h"
 
 namespace ca = calor;
@@ -161,7 +162,7 @@ TEST(DeformConv, ValuesOfThePlainFormula) {
 }
 
 TEST(DeformConv, WithoutOffsetsIsConvolution) {
-    for (std::uint32_t seed = 0; seed < 30; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(30U); ++seed) {
         const Problem p = random_problem(1 + seed % 5, seed, false);
         auto t = p.operands(seed);
         t[1] = ca::zeros(p.offset, ca::f64);
@@ -188,7 +189,7 @@ std::vector<Tensor> everything(const Problem& p, const std::vector<Tensor>& t, s
 
 TEST(DeformConv, RowsEqualTheReference) {
     const DType dtypes[] = {ca::f64, ca::f32, ca::f16, ca::bf16};
-    for (std::uint32_t seed = 0; seed < 48; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(48U); ++seed) {
         const Problem p = random_problem(1 + seed % 6, seed + 50, false);
         const DType dtype = dtypes[seed / 6 % 4];
         const double tolerance = dtype == ca::f64 ? 1e-12 : dtype == ca::f32 ? 2e-5 : 3e-2;

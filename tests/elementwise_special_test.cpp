@@ -7,29 +7,30 @@
 
 #include "calor/calor.h"
 #include "gradient_check.h"
+#include "strided.h"
 
 namespace ca = calor;
 using ca::DType;
 using ca::Shape;
 using ca::Tensor;
+using ca::testing::values_of;
 
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 const double nan = std::nan("");
 
-std::vector<double> values(const Tensor& t) { return t.to(ca::f64).to_vector<double>(); }
 Tensor numbers(std::initializer_list<double> v) { return ca::tensor(std::vector<double>(v)); }
 
 std::vector<double> derivative(const ca::TensorFunction& f, const Tensor& x) {
-    return values(ca::grad([&](const Tensor& t) { return ca::sum(f(t)); })(x));
+    return values_of(ca::grad([&](const Tensor& t) { return ca::sum(f(t)); })(x));
 }
 std::pair<std::vector<double>, std::vector<double>> derivatives(Tensor (*f)(const ca::Operand&, const ca::Operand&,
                                                                             const ca::Where&),
                                                                 const Tensor& a, const Tensor& b) {
     const Tensor x = a.requires_grad(), y = b.requires_grad();
     const auto g = ca::backward(ca::sum(f(x, y, ca::Where::current())));
-    return {values(g[x]), values(g[y])};
+    return {values_of(g[x]), values_of(g[y])};
 }
 
 using V = std::vector<double>;
@@ -72,7 +73,7 @@ TEST(ElementwiseSpecial, PowAtZero) {
         return ca::grad([](const Tensor& u) { return ca::sum(ca::pow(u, numbers({1, 2, 3}))); })(t);
     };
     EXPECT_EQ(derivative(slope, numbers({0, 0, 0})), (V{0, 2, 0}));
-    EXPECT_EQ(values(ca::pow(numbers({0, -8, 2, nan}), numbers({0, 2, -1, 0}))), (V{1, 64, 0.5, 1}));
+    EXPECT_EQ(values_of(ca::pow(numbers({0, -8, 2, nan}), numbers({0, 2, -1, 0}))), (V{1, 64, 0.5, 1}));
 }
 
 TEST(ElementwiseSpecial, GradientsAtTheOrigin) {
@@ -127,7 +128,7 @@ TEST(ElementwiseSpecial, DerivativesOfLgammaToAnyOrder) {
     }
     // psi^(5)(1) = 5! zeta(6), psi^(5)(1/2) = 63 * 5! zeta(6).
     constexpr double zeta6 = 1.0173430619844491397;
-    const V y = values(f(numbers({1, 0.5})));
+    const V y = values_of(f(numbers({1, 0.5})));
     EXPECT_NEAR(y[0], 120 * zeta6, 1e-10);
     EXPECT_NEAR(y[1], 63 * 120 * zeta6, 1e-8);
 }
@@ -135,32 +136,32 @@ TEST(ElementwiseSpecial, DerivativesOfLgammaToAnyOrder) {
 TEST(ElementwiseSpecial, PolygammaOfNegativeNumbersFollowsTheRecurrence) {
     for (int n = 2; n <= 5; ++n) {
         const Tensor x = numbers({-0.3, -1.7, -12.4, -5000.25});
-        const V here = values(ca::polygamma(n, x)), next = values(ca::polygamma(n, x + 1)), at = values(x);
+        const V here = values_of(ca::polygamma(n, x)), next = values_of(ca::polygamma(n, x + 1)), at = values_of(x);
         for (std::size_t i = 0; i < at.size(); ++i) {
             const double step = (n % 2 == 0 ? 1 : -1) * std::tgamma(n + 1.0) / std::pow(at[i], n + 1.0);
             EXPECT_NEAR(next[i] - here[i], step, 1e-11 * std::abs(here[i])) << n << " " << at[i];
         }
     }
-    EXPECT_EQ(values(ca::polygamma(3, numbers({0, -2})))[0], infinity);
-    EXPECT_TRUE(std::isnan(values(ca::polygamma(2, numbers({-2})))[0]));
-    EXPECT_EQ(values(ca::polygamma(2, numbers({infinity})))[0], 0);
-    EXPECT_EQ(values(ca::polygamma(0, numbers({1.5}))), values(ca::digamma(numbers({1.5}))));
-    EXPECT_EQ(values(ca::polygamma(1, numbers({1.5}))), values(ca::trigamma(numbers({1.5}))));
+    EXPECT_EQ(values_of(ca::polygamma(3, numbers({0, -2})))[0], infinity);
+    EXPECT_TRUE(std::isnan(values_of(ca::polygamma(2, numbers({-2})))[0]));
+    EXPECT_EQ(values_of(ca::polygamma(2, numbers({infinity})))[0], 0);
+    EXPECT_EQ(values_of(ca::polygamma(0, numbers({1.5}))), values_of(ca::digamma(numbers({1.5}))));
+    EXPECT_EQ(values_of(ca::polygamma(1, numbers({1.5}))), values_of(ca::trigamma(numbers({1.5}))));
     ca::testing::expect_error("value/option", [] { (void)ca::polygamma(-1, numbers({1})); });
 }
 
 TEST(ElementwiseSpecial, NextAfterKnowsTheStorage) {
-    EXPECT_EQ(values(ca::nextafter(numbers({1, 1, 0}), numbers({2, 0, -1}))),
+    EXPECT_EQ(values_of(ca::nextafter(numbers({1, 1, 0}), numbers({2, 0, -1}))),
               (V{1 + 0x1p-52, 1 - 0x1p-53, -0x1p-1074}));
-    EXPECT_EQ(values(ca::nextafter(numbers({1, 1}).to(ca::f32), numbers({2, 0}).to(ca::f32))),
+    EXPECT_EQ(values_of(ca::nextafter(numbers({1, 1}).to(ca::f32), numbers({2, 0}).to(ca::f32))),
               (V{1 + 0x1p-23, 1 - 0x1p-24}));
-    EXPECT_EQ(values(ca::nextafter(numbers({1, 1, -1, 0, 65504, 3}).to(ca::f16),
-                                   numbers({2, 0, 0, -1, infinity, 3}).to(ca::f16))),
+    EXPECT_EQ(values_of(ca::nextafter(numbers({1, 1, -1, 0, 65504, 3}).to(ca::f16),
+                                      numbers({2, 0, 0, -1, infinity, 3}).to(ca::f16))),
               (V{1 + 0x1p-10, 1 - 0x1p-11, -1 + 0x1p-11, -0x1p-24, infinity, 3}));
-    EXPECT_EQ(values(ca::nextafter(numbers({1, 1, 0}).to(ca::bf16), numbers({2, 0, 1}).to(ca::bf16))),
+    EXPECT_EQ(values_of(ca::nextafter(numbers({1, 1, 0}).to(ca::bf16), numbers({2, 0, 1}).to(ca::bf16))),
               (V{1 + 0x1p-7, 1 - 0x1p-8, 0x1p-133}));
-    EXPECT_EQ(values(ca::nextafter(numbers({1}).to(ca::f16), 1e10)), (V{1 + 0x1p-10}));
-    EXPECT_TRUE(std::isnan(values(ca::nextafter(numbers({nan}).to(ca::f16), numbers({1}).to(ca::f16)))[0]));
+    EXPECT_EQ(values_of(ca::nextafter(numbers({1}).to(ca::f16), 1e10)), (V{1 + 0x1p-10}));
+    EXPECT_TRUE(std::isnan(values_of(ca::nextafter(numbers({nan}).to(ca::f16), numbers({1}).to(ca::f16)))[0]));
 }
 
 TEST(ElementwiseSpecial, IntegersWrapAndNeverTrap) {
@@ -190,8 +191,8 @@ TEST(ElementwiseSpecial, ClampOfIntegersIsExact) {
     EXPECT_EQ(ca::clamp(x, {}, 9).to_vector<std::int64_t>(), (std::vector<std::int64_t>{9, 0, -big - 5}));
     EXPECT_EQ(ca::clamp(x, std::nullopt).to_vector<std::int64_t>(), x.to_vector<std::int64_t>());
     EXPECT_EQ(ca::clamp(ca::tensor({5, -5}), -1.5, 2).dtype(), ca::f32);
-    EXPECT_EQ(values(ca::clamp(ca::tensor({5, -5}), -1.5, 2)), (V{2, -1.5}));
-    EXPECT_EQ(values(ca::clamp(numbers({0, 5}), 3, 1)), (V{1, 1}));  // low > high: high
+    EXPECT_EQ(values_of(ca::clamp(ca::tensor({5, -5}), -1.5, 2)), (V{2, -1.5}));
+    EXPECT_EQ(values_of(ca::clamp(numbers({0, 5}), 3, 1)), (V{1, 1}));  // low > high: high
     ca::testing::expect_error("value/option", [] { (void)ca::clamp(numbers({1}), nan, 1); });
     ca::testing::expect_error("value/scalar",
                               [] { (void)ca::clamp(ca::tensor(std::vector<std::uint8_t>{1}), -1, 300); });
@@ -202,8 +203,8 @@ TEST(ElementwiseSpecial, Casts) {
     constexpr auto most = std::numeric_limits<std::int32_t>::max(), least = std::numeric_limits<std::int32_t>::min();
     EXPECT_EQ(x.to(ca::i32).to_vector<std::int32_t>(), (std::vector<std::int32_t>{1, -1, 0, most, least, most}));
     EXPECT_EQ(x.to(ca::u8).to_vector<std::uint8_t>(), (std::vector<std::uint8_t>{1, 0, 0, 255, 0, 255}));
-    EXPECT_EQ(values(x.to(ca::boolean)), (V{1, 1, 1, 1, 1, 1}));
-    EXPECT_EQ(values(numbers({0, -0.0, 0.25}).to(ca::boolean)), (V{0, 0, 1}));
+    EXPECT_EQ(values_of(x.to(ca::boolean)), (V{1, 1, 1, 1, 1, 1}));
+    EXPECT_EQ(values_of(numbers({0, -0.0, 0.25}).to(ca::boolean)), (V{0, 0, 1}));
     EXPECT_EQ(ca::tensor(std::vector<std::int32_t>{300, -1}).to(ca::u8).to_vector<std::uint8_t>(),
               (std::vector<std::uint8_t>{44, 255}));
     EXPECT_TRUE(x.to(ca::f64).same_as(x));
@@ -211,7 +212,7 @@ TEST(ElementwiseSpecial, Casts) {
     const Tensor w = numbers({2, 3}).requires_grad();
     const auto g = ca::backward(ca::sum((w.to(ca::bf16) * w.to(ca::f32)).to(ca::f64)));
     EXPECT_EQ(g[w].dtype(), ca::f64);
-    EXPECT_EQ(values(g[w]), (V{4, 6}));
+    EXPECT_EQ(values_of(g[w]), (V{4, 6}));
     EXPECT_FALSE(w.to(ca::i32).tracked());
     EXPECT_FALSE((w.to(ca::i32).to(ca::f64) * 2.0).tracked());
     ca::testing::expect_error("tensor/undefined", [] { (void)Tensor().to(ca::f32); });
@@ -221,11 +222,11 @@ TEST(ElementwiseSpecial, LogicOfBool) {
     const Tensor a = ca::tensor(std::vector<std::uint8_t>{0, 0, 1, 1}).to(ca::boolean),
                  b = ca::tensor(std::vector<std::uint8_t>{0, 1, 0, 1}).to(ca::boolean);
     EXPECT_EQ((a + b).dtype(), ca::boolean);
-    EXPECT_EQ(values(a + b), (V{0, 1, 1, 1}));
-    EXPECT_EQ(values(a * b), (V{0, 0, 0, 1}));
-    EXPECT_EQ(values(ca::bitwise_not(a)), (V{1, 1, 0, 0}));
-    EXPECT_EQ(values(ca::logical_not(numbers({0, nan, 2}))), (V{1, 0, 0}));
-    EXPECT_EQ(values(ca::where(numbers({0, 0.25, nan}), 1, 2)), (V{2, 1, 1}));
+    EXPECT_EQ(values_of(a + b), (V{0, 1, 1, 1}));
+    EXPECT_EQ(values_of(a * b), (V{0, 0, 0, 1}));
+    EXPECT_EQ(values_of(ca::bitwise_not(a)), (V{1, 1, 0, 0}));
+    EXPECT_EQ(values_of(ca::logical_not(numbers({0, nan, 2}))), (V{1, 0, 0}));
+    EXPECT_EQ(values_of(ca::where(numbers({0, 0.25, nan}), 1, 2)), (V{2, 1, 1}));
     ca::testing::expect_error("dtype/unsupported", [&] { (void)(a - b); });
     ca::testing::expect_error("dtype/unsupported", [&] { (void)ca::bitwise_and(numbers({1}), numbers({1})); });
     ca::testing::expect_error("dtype/unsupported", [&] { (void)ca::shift_left(a, b); });
@@ -233,15 +234,15 @@ TEST(ElementwiseSpecial, LogicOfBool) {
 
 TEST(ElementwiseSpecial, PReluTakesASlopePerChannel) {
     const Tensor x = ca::full({2, 3, 2}, -1.0), slope = ca::tensor({1.f, 2.f, 3.f});
-    EXPECT_EQ(values(ca::prelu(x, slope)), (V{-1, -1, -2, -2, -3, -3, -1, -1, -2, -2, -3, -3}));
-    EXPECT_EQ(values(ca::prelu(numbers({-1, -1, -1}), slope)), (V{-1, -2, -3}));
-    EXPECT_EQ(values(ca::prelu(numbers({-1, 2}), ca::scalar(0.5, ca::f64))), (V{-0.5, 2}));
+    EXPECT_EQ(values_of(ca::prelu(x, slope)), (V{-1, -1, -2, -2, -3, -3, -1, -1, -2, -2, -3, -3}));
+    EXPECT_EQ(values_of(ca::prelu(numbers({-1, -1, -1}), slope)), (V{-1, -2, -3}));
+    EXPECT_EQ(values_of(ca::prelu(numbers({-1, 2}), ca::scalar(0.5, ca::f64))), (V{-0.5, 2}));
     ca::testing::expect_error("shape/broadcast", [&] { (void)ca::prelu(ca::zeros({2, 4}), slope); });
 }
 
 TEST(ElementwiseSpecial, GluGatesOneHalfByTheOther) {
     const Tensor x = ca::tensor(std::vector<double>{1, -2, 0, 0, 3, 4, 0, 0}, {2, 4});
-    EXPECT_EQ(values(ca::glu(x)), (V{0.5, -1, 1.5, 2}));
+    EXPECT_EQ(values_of(ca::glu(x)), (V{0.5, -1, 1.5, 2}));
     EXPECT_EQ(ca::glu(x, 0).shape(), (Shape{1, 4}));
     EXPECT_EQ(ca::glu(ca::zeros({3, 0})).shape(), (Shape{3, 0}));
     ca::testing::expect_gradients([](const Tensor& t) { return ca::glu(t, 1); },

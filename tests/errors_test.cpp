@@ -61,6 +61,38 @@ TEST(Errors, OfDevicesAndMemory) {
     expect_error("memory/exhausted", [] { (void)(ca::zeros({std::int64_t{1} << 50}) + 1).eval(); });
 }
 
+/// Provokes memory/exhausted and returns the function that it names.
+template <class F> std::string exhausted(const F& f) {
+    try {
+        f();
+    } catch (const ca::MemoryError& error) {
+        EXPECT_EQ(error.code(), "memory/exhausted");
+        return std::string(error.operation());
+    }
+    return "nothing";
+}
+
+TEST(Errors, OfTheHostsMemory) {
+    constexpr std::int64_t many = std::int64_t{1} << 50;  // beyond any address space
+    const Tensor wide = ca::expand(ca::full({1}, 1.5), {many});
+    EXPECT_EQ(exhausted([&] { (void)wide.to_vector<float>(); }), "to_vector");
+    EXPECT_EQ(exhausted([&] { (void)ca::expand(ca::full({1}, 1, ca::u8), {many * 8}).to_vector<std::uint8_t>(); }),
+              "to_vector");
+    EXPECT_EQ(exhausted([&] { (void)wide.data<float>(); }), "data");
+    EXPECT_EQ(exhausted([&] { (void)ca::split(wide, 1); }), "split");
+    EXPECT_EQ(exhausted([&] { (void)ca::chunk(wide, many); }), "chunk");
+    EXPECT_EQ(exhausted([&] { (void)ca::nonzero(wide); }), "nonzero");
+    EXPECT_EQ(exhausted([&] { (void)ca::masked_select(wide, ca::expand(ca::full({1}, true, ca::boolean), {many})); }),
+              "masked_select");
+    EXPECT_EQ(exhausted([&] {
+                  ca::io::save(::testing::TempDir() + "/wide.safetensors", {{"wide", wide}}, {});
+              }),
+              "save");
+    EXPECT_EQ(exhausted([&] { (void)ca::permutation(many).eval(); }), "permutation");
+    EXPECT_EQ(exhausted([&] { (void)ca::nn::init::orthogonal({many, 2}); }), "orthogonal");
+    EXPECT_EQ(ca::to_string(wide), "tensor([1.5, 1.5, 1.5, ..., 1.5, 1.5, 1.5], shape=[1125899906842624])");
+}
+
 TEST(Errors, OfTheMemoryLimitLeaveEverythingUsable) {
     const Tensor x = ca::ones({1000}) + 1;
     x.eval();

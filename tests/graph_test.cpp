@@ -6,6 +6,7 @@
 
 #include "calor/calor.h"
 #include "graph/node.h"
+#include "sanitized.h"
 
 namespace ca = calor;
 using ca::Tensor;
@@ -71,11 +72,7 @@ TEST(Graph, ReusesMemoryThatNobodyReads) {
 }
 
 // The sanitizers make every step many times slower, and stack frames larger: recursion would still show.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int many = 50000;
-#else
-constexpr int many = 1000000;
-#endif
+constexpr int many = ca::testing::sanitized ? 50000 : 1000000;
 
 TEST(Graph, MillionStepsNeitherRecurseNorPileUp) {
     Tensor x = vector_of({0, 0, 0, 0});

@@ -4,6 +4,7 @@
 #include "calor/grid.h"
 #include "gradient_check.h"
 #include "grid_cases.h"
+#include "sanitized.h"
 
 namespace ca = calor;
 using ca::Tensor;
@@ -13,7 +14,7 @@ using ca::testing::random_tensor;
 namespace {
 
 TEST(GridGradients, OfInputAndGridToSecondOrder) {
-    for (std::uint32_t seed = 0; seed < 24; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(24U); ++seed) {
         const auto p = ca::testing::grid_problem(1 + seed % 3, seed + 500);
         expect_gradients(
             [&](const std::vector<Tensor>& t) { return std::vector{ca::grid_sample(t[0], t[1], p.options)}; },
@@ -45,7 +46,7 @@ TEST(GridGradients, OfThirdOrder) {
 
 /// <sample(x), h> = <x, spread(h)>: exact up to rounding.
 TEST(GridGradients, AdjointIdentity) {
-    for (std::uint32_t seed = 0; seed < 400; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(400U); ++seed) {
         const auto p = ca::testing::grid_problem(1 + seed % 6, seed + 5000);
         const Tensor x = random_tensor(p.x, seed).requires_grad();
         const Tensor g = random_tensor(p.grid, seed + 1, -1.7, 1.7);

@@ -6,6 +6,8 @@
 #include "calor/calor.h"
 #include "gradient_check.h"
 #include "relaid.h"
+#include "sanitized.h"
+#include "strided.h"
 
 namespace ca = calor;
 using ca::DType;
@@ -14,12 +16,11 @@ using ca::Tensor;
 using ca::testing::expect_error;
 using ca::testing::expect_gradients;
 using ca::testing::random_tensor;
+using ca::testing::values_of;
 
 namespace {
 
 const char* const choices[] = {"", "small", "small,onednn,cublaslt", "small,onednn,cublaslt,gemm"};
-
-std::vector<double> values(const Tensor& t) { return t.to(ca::f64).to_vector<double>(); }
 
 Tensor whole_numbers(const Shape& shape, std::uint32_t seed, DType dtype) {
     std::mt19937 engine(seed);
@@ -58,7 +59,7 @@ std::vector<double> plain_product(const Tensor& a, const Tensor& b, Shape& shape
             }
         }
     }
-    return values(ca::tensor(out, shape).to(a.dtype()));
+    return values_of(ca::tensor(out, shape).to(a.dtype()));
 }
 
 TEST(Matmul, EqualsThePlainSum) {
@@ -66,7 +67,7 @@ TEST(Matmul, EqualsThePlainSum) {
                             ca::i16, ca::i8,  ca::u64, ca::u32,  ca::u16, ca::u8};
     std::mt19937 engine(1);
     const auto draw = [&](std::uint32_t n) { return static_cast<std::int64_t>(1 + engine() % n); };
-    const std::uint32_t seeds = ca::default_device().kind == ca::DeviceKind::cpu ? 360 : 60;
+    const std::uint32_t seeds = ca::default_device().kind == ca::DeviceKind::cpu ? ca::testing::sampled(360U) : 60;
     for (std::uint32_t seed = 0; seed < seeds; ++seed) {
         const DType dtype = dtypes[seed % 12];
         const std::int64_t b1 = draw(3), b2 = draw(3), m = draw(40), n = draw(40), k = draw(30);
@@ -82,7 +83,7 @@ TEST(Matmul, EqualsThePlainSum) {
             const ca::testing::Disable guard(choice);
             const Tensor c = ca::matmul(a, b);
             ASSERT_EQ(c.shape(), shape);
-            ASSERT_EQ(values(c), expected) << ca::name_of(dtype) << " seed " << seed << " without " << choice;
+            ASSERT_EQ(values_of(c), expected) << ca::name_of(dtype) << " seed " << seed << " without " << choice;
         }
     }
 }
@@ -96,7 +97,7 @@ TEST(Matmul, BlocksOfTheOwnGemm) {
             Shape shape;
             const std::vector<double> expected = plain_product(a, b, shape);
             const ca::testing::Disable guard("small,onednn,cublaslt");
-            EXPECT_EQ(values(ca::matmul(a, b)), expected) << ca::to_string(s);
+            EXPECT_EQ(values_of(ca::matmul(a, b)), expected) << ca::to_string(s);
         }
     }
 }
@@ -112,8 +113,9 @@ TEST(Matmul, FewColumns) {
                 const std::vector<double> expected = plain_product(a, b, shape);
                 const Tensor wide = ca::slice(ca::concat({b, b + 1}, 3), 3, {0, n}), turned = swapped(swapped(b) + 0);
                 for (const Tensor& right : {b, wide, turned})
-                    EXPECT_EQ(values(ca::matmul(a, right)), expected) << m << " " << k << " " << n;
-                EXPECT_EQ(values(ca::linear(a, ca::reshape(swapped(b), {n, k}), bias)), values(ca::matmul(a, b) + bias))
+                    EXPECT_EQ(values_of(ca::matmul(a, right)), expected) << m << " " << k << " " << n;
+                EXPECT_EQ(values_of(ca::linear(a, ca::reshape(swapped(b), {n, k}), bias)),
+                          values_of(ca::matmul(a, b) + bias))
                     << m << " " << k << " " << n;
             }
         }
@@ -129,7 +131,7 @@ TEST(Matmul, Ranks) {
     EXPECT_EQ(ca::matmul(random_tensor({5, 2, 3}, 4), v3).shape(), (Shape{5, 2}));
     EXPECT_EQ(ca::matmul(v3, random_tensor({5, 3, 2}, 4)).shape(), (Shape{5, 2}));
     EXPECT_NEAR(ca::dot(v3, v3).item<double>(), ca::testing::dot({v3}, {v3}), 1e-15);
-    const std::vector<double> o = values(ca::outer(v2, v3)), a = values(v2), b = values(v3);
+    const std::vector<double> o = values_of(ca::outer(v2, v3)), a = values_of(v2), b = values_of(v3);
     for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(o[i], a[i / 3] * b[i % 3]);
 }
 
@@ -139,8 +141,8 @@ TEST(Matmul, Linear) {
         for (const DType dtype : {ca::f64, ca::f32, ca::bf16, ca::i16}) {
             const Tensor x = whole_numbers({2, 3, 4}, 1, dtype), w = whole_numbers({5, 4}, 2, dtype),
                          b = whole_numbers({5}, 3, dtype);
-            EXPECT_EQ(values(ca::linear(x, w, b)), values(ca::matmul(x, swapped(w)) + b)) << choice;
-            EXPECT_EQ(values(ca::linear(x, w)), values(ca::matmul(x, swapped(w))));
+            EXPECT_EQ(values_of(ca::linear(x, w, b)), values_of(ca::matmul(x, swapped(w)) + b)) << choice;
+            EXPECT_EQ(values_of(ca::linear(x, w)), values_of(ca::matmul(x, swapped(w))));
             EXPECT_EQ(ca::linear(ca::reshape(x, {6, 4}), w, b).shape(), (Shape{6, 5}));
             EXPECT_EQ(ca::linear(whole_numbers({4}, 1, dtype), w, b).shape(), (Shape{5}));
         }
@@ -169,19 +171,19 @@ TEST(Matmul, EmptySums) {
     for (const char* choice : choices) {
         const ca::testing::Disable guard(choice);
         for (const DType dtype : {ca::f64, ca::f32, ca::f16, ca::i8}) {
-            EXPECT_EQ(values(ca::matmul(ca::zeros({2, 0}, dtype), ca::zeros({0, 3}, dtype))),
+            EXPECT_EQ(values_of(ca::matmul(ca::zeros({2, 0}, dtype), ca::zeros({0, 3}, dtype))),
                       std::vector<double>(6, 0.0));
             EXPECT_EQ(ca::matmul(ca::zeros({0, 2}, dtype), ca::zeros({2, 3}, dtype)).eval().shape(), (Shape{0, 3}));
             EXPECT_EQ(ca::matmul(ca::zeros({0, 4, 2}, dtype), ca::zeros({2, 3}, dtype)).eval().shape(),
                       (Shape{0, 4, 3}));
-            EXPECT_EQ(values(ca::linear(ca::zeros({2, 0}, dtype), ca::zeros({3, 0}, dtype), ca::ones({3}, dtype))),
+            EXPECT_EQ(values_of(ca::linear(ca::zeros({2, 0}, dtype), ca::zeros({3, 0}, dtype), ca::ones({3}, dtype))),
                       std::vector<double>(6, 1.0));
         }
     }
     const Tensor x = ca::zeros({0, 4}), w = ca::ones({3, 4}).requires_grad(), b = ca::ones({3}).requires_grad();
     const auto g = ca::backward(ca::sum(ca::linear(x, w, b)));
-    EXPECT_EQ(values(g.at(w)), std::vector<double>(12, 0.0));
-    EXPECT_EQ(values(g.at(b)), std::vector<double>(3, 0.0));
+    EXPECT_EQ(values_of(g.at(w)), std::vector<double>(12, 0.0));
+    EXPECT_EQ(values_of(g.at(b)), std::vector<double>(3, 0.0));
 }
 
 TEST(Matmul, TheSameBitsForAnyNumberOfThreads) {

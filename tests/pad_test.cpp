@@ -7,6 +7,7 @@
 #include "calor/calor.h"
 #include "gradient_check.h"
 #include "relaid.h"
+#include "sanitized.h"
 #include "strided.h"
 #include "torch_window.h"
 
@@ -86,7 +87,7 @@ TEST(Pad, ValuesOfEveryMode) {
 }
 
 TEST(Pad, RowsEqualTheReference) {
-    for (std::uint32_t seed = 0; seed < 600; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(600U); ++seed) {
         const Problem p = random_problem(1 + seed % 6, seed);
         const DType dtype = ca::testing::every_dtype[seed % 13];
         const Tensor x = ca::testing::counting(p.x, dtype);
@@ -107,7 +108,7 @@ TEST(Pad, RowsEqualTheReference) {
 
 TEST(Pad, TheAdjointsRowsEqualTheReference) {
     const DType dtypes[] = {ca::f64, ca::f32, ca::f16, ca::bf16};
-    for (std::uint32_t seed = 0; seed < 400; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(400U); ++seed) {
         const Problem p = random_problem(1 + seed % 6, seed + 5000);
         const DType dtype = dtypes[seed % 4];
         const Tensor x = random_tensor(p.x, seed).to(dtype);
@@ -133,7 +134,7 @@ TEST(Pad, TheAdjointsRowsEqualTheReference) {
 }
 
 TEST(Pad, TheAdjointIdentityOverManyProblems) {
-    for (std::uint32_t seed = 0; seed < 1000; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(1000U); ++seed) {
         const Problem p = random_problem(1 + seed % 6, seed + 9000);
         ca::PadOptions zero = p.options;
         zero.value = 0;
@@ -147,7 +148,7 @@ TEST(Pad, TheAdjointIdentityOverManyProblems) {
 }
 
 TEST(Pad, GradientsOfAnyOrder) {
-    for (std::uint32_t seed = 0; seed < 30; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(30U); ++seed) {
         const Problem p = random_problem(1 + seed % 6, seed + 100);
         expect_gradients([&](const Tensor& x) { return padded(p, x) * padded(p, x); }, random_tensor(p.x, seed));
     }

@@ -9,6 +9,7 @@
 
 #include "calor/device.h"
 #include "contraction_arrays.h"
+#include "sanitized.h"
 
 namespace calor::cpu::planar {
 namespace {
@@ -92,17 +93,17 @@ struct Settings {
     Order x, w, y;
 };
 
-class Planar : public testing::TestWithParam<Settings> {};
+class Planar : public ::testing::TestWithParam<Settings> {};
 
 TEST_P(Planar, EveryRoleEqualsPlainLoops) {
     const Settings p = GetParam();
     for (std::size_t index = 0; index < cases().size(); ++index) {
-        SCOPED_TRACE(testing::Message() << "case " << index);
+        SCOPED_TRACE(::testing::Message() << "case " << index);
         check_case(cases()[index], p.dtype, p.x, p.w, p.y);
         if (HasFatalFailure()) return;
     }
-    for (unsigned seed = 0; seed < 60; ++seed) {
-        SCOPED_TRACE(testing::Message() << "seed " << seed);
+    for (unsigned seed = 0; seed < calor::testing::sampled(60U); ++seed) {
+        SCOPED_TRACE(::testing::Message() << "seed " << seed);
         check_case(random_case(seed), p.dtype, p.x, p.w, p.y);
         if (HasFatalFailure()) return;
     }
@@ -118,8 +119,8 @@ Case depthwise_case(unsigned seed) {
 }
 
 TEST(Lanes, EveryRoleEqualsPlainLoops) {
-    for (unsigned seed = 0; seed < 120; ++seed) {
-        SCOPED_TRACE(testing::Message() << "seed " << seed);
+    for (unsigned seed = 0; seed < calor::testing::sampled(120U); ++seed) {
+        SCOPED_TRACE(::testing::Message() << "seed " << seed);
         const DType dtype = seed % 3 == 0 ? f32 : seed % 3 == 1 ? bf16 : f16;
         check_case(depthwise_case(seed), dtype, Order::last, seed % 2 ? Order::plain : Order::last, Order::last,
                    by_lanes);
@@ -166,13 +167,13 @@ TEST(DepthwiseBf16, NanAndInfinity) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Planar,
-                         testing::Values(Settings{f32, Order::plain, Order::plain, Order::plain},
-                                         Settings{f32, Order::last, Order::plain, Order::last},
-                                         Settings{f32, Order::plain, Order::last, Order::last},
-                                         Settings{f32, Order::reversed, Order::reversed, Order::reversed},
-                                         Settings{bf16, Order::plain, Order::plain, Order::plain},
-                                         Settings{bf16, Order::last, Order::plain, Order::last},
-                                         Settings{f16, Order::last, Order::plain, Order::plain}));
+                         ::testing::Values(Settings{f32, Order::plain, Order::plain, Order::plain},
+                                           Settings{f32, Order::last, Order::plain, Order::last},
+                                           Settings{f32, Order::plain, Order::last, Order::last},
+                                           Settings{f32, Order::reversed, Order::reversed, Order::reversed},
+                                           Settings{bf16, Order::plain, Order::plain, Order::plain},
+                                           Settings{bf16, Order::last, Order::plain, Order::last},
+                                           Settings{f16, Order::last, Order::plain, Order::plain}));
 
 std::vector<char> run(const Case& c, ConvRole role, Order order, const Functions& f) {
     const Dims out = output_shape(c);
@@ -202,11 +203,11 @@ void expect_same_bits(const std::vector<Case>& all, Order order, const Functions
 
 TEST(PlanarThreads, AnyNumberGivesTheSameBits) {
     std::vector<Case> all = cases();
-    for (unsigned seed = 0; seed < 40; ++seed) all.push_back(random_case(seed));
+    for (unsigned seed = 0; seed < calor::testing::sampled(40U); ++seed) all.push_back(random_case(seed));
     all.push_back({{2, 3, 40, 33}, {3, 1, 31, 31}, {{1, 1}, {1, 1}, {15, 15}, {15, 15}, 3}});
     expect_same_bits(all, Order::plain, by_planes);
     std::vector<Case> depthwise;
-    for (unsigned seed = 0; seed < 40; ++seed) depthwise.push_back(depthwise_case(seed));
+    for (unsigned seed = 0; seed < calor::testing::sampled(40U); ++seed) depthwise.push_back(depthwise_case(seed));
     expect_same_bits(depthwise, Order::last, by_lanes);
 }
 
@@ -224,7 +225,7 @@ TEST(PlanarShapes, LargeKernelsAndBands) {
         {{1, 2, 8, 40, 50}, {2, 1, 3, 3, 3}, {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 2}},
     };
     for (std::size_t index = 0; index < all.size(); ++index) {
-        SCOPED_TRACE(testing::Message() << "case " << index);
+        SCOPED_TRACE(::testing::Message() << "case " << index);
         check_case(all[index], f32, Order::plain, Order::plain, Order::plain);
         if (HasFatalFailure()) return;
     }

@@ -8,6 +8,7 @@
 #include "calor/calor.h"
 #include "gradient_check.h"
 #include "relaid.h"
+#include "sanitized.h"
 #include "strided.h"
 #include "torch_window.h"
 
@@ -54,7 +55,7 @@ TEST(AdaptiveMaxPool, TheWindowsOfTwelveToSeven) {
 }
 
 TEST(AdaptiveMaxPool, RowsEqualTheReference) {
-    for (std::uint32_t seed = 0; seed < 390; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(390U); ++seed) {
         std::mt19937 engine(seed);
         const std::int64_t rank = 1 + seed % 6;
         const Shape shape = drawn_shape(engine, rank);
@@ -88,7 +89,7 @@ TEST(AdaptiveMaxPool, RowsEqualTheReference) {
 }
 
 TEST(FractionalMaxPool, RowsEqualTheReferenceAndTheFormula) {
-    for (std::uint32_t seed = 0; seed < 260; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(260U); ++seed) {
         std::mt19937 engine(seed);
         const std::int64_t rank = 1 + seed % 6;
         const Shape shape = drawn_shape(engine, rank);

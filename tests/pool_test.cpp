@@ -9,6 +9,7 @@
 #include "calor/calor.h"
 #include "gradient_check.h"
 #include "relaid.h"
+#include "sanitized.h"
 #include "strided.h"
 #include "torch_window.h"
 
@@ -74,7 +75,7 @@ void expect_close(const Tensor& got, const std::vector<double>& want, double tol
 }
 
 TEST(Pool, LoopsEqualTheReferenceOfMax) {
-    for (std::uint32_t seed = 0; seed < 390; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(390U); ++seed) {
         const Problem p = random_problem(1 + seed % 5, seed);
         const auto dtype = static_cast<DType>(seed % 13);
         // Few different values, so that there are ties; now and then a NaN or an infinity.
@@ -103,7 +104,7 @@ TEST(Pool, LoopsEqualTheReferenceOfMax) {
 
 TEST(Pool, LoopsEqualTheReferenceOfGradients) {
     const DType dtypes[] = {ca::f64, ca::f32, ca::f16, ca::bf16};
-    for (std::uint32_t seed = 0; seed < 240; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(240U); ++seed) {
         const Problem p = random_problem(1 + seed % 5, seed + 1000);
         const DType dtype = dtypes[seed / 4 % 4];
         const double tolerance = dtype == ca::f64 ? 1e-13 : dtype == ca::f32 ? 2e-6 : dtype == ca::f16 ? 5e-3 : 5e-2;
@@ -138,7 +139,7 @@ TEST(Pool, LoopsEqualTheReferenceOfGradients) {
 }
 
 TEST(Pool, WideRowsEqualTheReferenceOfMax) {
-    for (std::uint32_t seed = 0; seed < 234; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(234U); ++seed) {
         std::mt19937 engine(seed);
         const auto draw = [&](std::int64_t low, std::int64_t high) {
             return low + static_cast<std::int64_t>(engine() % static_cast<std::uint32_t>(high - low + 1));
@@ -198,7 +199,7 @@ TEST(Pool, EqualsPyTorch) {
 }
 
 TEST(Pool, GradientsOfAnyOrder) {
-    for (std::uint32_t seed = 0; seed < 30; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(30U); ++seed) {
         const Problem p = random_problem(1 + seed % 4, seed + 2000);
         expect_gradients([&](const Tensor& x) { return ca::avg_pool(x, p.average); }, random_tensor(p.x, seed));
         // Well separated values: a step of the differences must not change which one is the largest.

@@ -3,6 +3,7 @@
 
 #include "calor/calor.h"
 #include "gradient_check.h"
+#include "sanitized.h"
 
 namespace ca = calor;
 using ca::Dims;
@@ -52,7 +53,7 @@ void expect_adjoint(const ca::TensorFunction& f, const Shape& shape, std::uint32
 }
 
 TEST(ResampleGradient, AdjointOfThousands) {
-    for (std::uint32_t seed = 0; seed < 2500; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(2500U); ++seed) {
         Draw draw(seed);
         Shape x;
         const std::int64_t rank = draw(1, 6);
@@ -63,7 +64,7 @@ TEST(ResampleGradient, AdjointOfThousands) {
 }
 
 TEST(ResampleGradient, AdjointOfPooling) {
-    for (std::uint32_t seed = 0; seed < 1000; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(1000U); ++seed) {
         Draw draw(seed);
         Shape x{draw(1, 2), draw(1, 3)};
         Dims kernel, stride, dilation, low, high, size;
@@ -91,7 +92,7 @@ TEST(ResampleGradient, AdjointOfPooling) {
 }
 
 TEST(ResampleGradient, DifferencesAndOrderTwo) {
-    for (std::uint32_t seed = 0; seed < 48; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(48U); ++seed) {
         Draw draw(seed + 9000);
         Shape x;
         const std::int64_t rank = draw(1, 5);

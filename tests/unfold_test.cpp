@@ -9,6 +9,7 @@
 #include "calor/calor.h"
 #include "gradient_check.h"
 #include "relaid.h"
+#include "sanitized.h"
 #include "strided.h"
 #include "torch_window.h"
 
@@ -80,7 +81,7 @@ TEST(Windows, AreStridedViews) {
 }
 
 TEST(Windows, EqualPlainLoopsForEveryDtypeAndRank) {
-    for (std::uint32_t seed = 0; seed < 130; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(130U); ++seed) {
         const std::int64_t rank = 1 + seed % 6;
         const Problem p = random_problem(rank, seed);
         const Tensor x = ca::testing::counting(p.x, ca::testing::every_dtype[seed % 13]);
@@ -108,7 +109,7 @@ TEST(Windows, EqualPlainLoopsForEveryDtypeAndRank) {
 }
 
 TEST(Fold, RowsEqualTheReference) {
-    for (std::uint32_t seed = 0; seed < 390; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(390U); ++seed) {
         const Problem p = random_problem(1 + seed % 6, seed + 700);
         const DType dtype = ca::testing::every_dtype[seed % 12];  // all but bool
         const Shape shape = ca::unfold(ca::zeros(p.x), p.unfold()).shape();
@@ -135,7 +136,7 @@ TEST(Fold, CountsHowManyWindowsCoverAnElement) {
 }
 
 TEST(Fold, IsTheAdjointOfUnfold) {
-    for (std::uint32_t seed = 0; seed < 1000; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(1000U); ++seed) {
         const Problem p = random_problem(1 + seed % 6, seed + 3000);
         const Tensor x = random_tensor(p.x, seed);
         const Tensor y = ca::unfold(x, p.unfold());
@@ -147,7 +148,7 @@ TEST(Fold, IsTheAdjointOfUnfold) {
 }
 
 TEST(Fold, GradientsOfAnyOrder) {
-    for (std::uint32_t seed = 0; seed < 24; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(24U); ++seed) {
         const Problem p = random_problem(1 + seed % 6, seed + 4000);
         const Tensor x = random_tensor(p.x, seed);
         expect_gradients([&](const Tensor& t) { return ca::unfold(t, p.unfold()) * ca::unfold(t, p.unfold()); }, x);
@@ -206,7 +207,7 @@ TEST(Shuffle, EqualsPyTorchAndPlainLoops) {
                    {"pixel_unshuffle", {2, 3, 4, 6}, [](const std::vector<Tensor>& t) {
                         return std::vector<Tensor>{ca::pixel_unshuffle(t[0], 2)};
                     }}});
-    for (std::uint32_t seed = 0; seed < 52; ++seed) {
+    for (std::uint32_t seed = 0; seed < calor::testing::sampled(52U); ++seed) {
         const std::int64_t rank = 1 + seed % 6;
         ca::Dims factors;
         Shape x{2, 2};

@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <initializer_list>
+#include <new>
 #include <span>
 #include <string>
 #include <vector>
@@ -88,8 +89,10 @@ public:
     const Shape& shape(const Where& where = Where::current()) const;
     DType dtype(const Where& where = Where::current()) const;
     Device device(const Where& where = Where::current()) const;
-    std::int64_t rank(const Where& where = Where::current()) const { return shape(where).rank(); }
-    std::int64_t numel(const Where& where = Where::current()) const { return calor::numel(shape(where), where); }
+    std::int64_t rank(const Where& where = Where::current()) const { return shape_for("rank", where).rank(); }
+    std::int64_t numel(const Where& where = Where::current()) const {
+        return calor::numel(shape_for("numel", where), where);
+    }
     /// Size of one axis; negative axes count from the end. Throws ValueError [axis/range].
     std::int64_t size(std::int64_t axis, const Where& where = Where::current()) const;
 
@@ -118,16 +121,22 @@ public:
         read_item(&value, dtype_of<T>, where);
         return value;
     }
-    /// All elements in row-major order. Throws DTypeError [tensor/element-type]. (std::vector<bool> is not offered:
-    /// read u8.)
+    /// All elements in row-major order. Throws DTypeError [tensor/element-type], MemoryError [memory/exhausted].
+    /// (std::vector<bool> is not offered: read u8.)
     template <class T> std::vector<T> to_vector(const Where& where = Where::current()) const {
-        std::vector<T> values(static_cast<std::size_t>(numel(where)));
-        copy_to(values.data(), dtype_of<T>, std::ssize(values), where);
+        std::vector<T> values;
+        const std::int64_t count = readable(dtype_of<T>, "to_vector", where);
+        try {
+            values.resize(static_cast<std::size_t>(count));
+        } catch (const std::bad_alloc&) {
+            fail_too_large("to_vector", where);
+        }
+        copy_to(values.data(), dtype_of<T>, std::ssize(values), "to_vector", where);
         return values;
     }
     /// Copies all elements in row-major order into `out`, which has exactly numel() entries.
     template <class T> void copy_to(std::span<T> out, const Where& where = Where::current()) const {
-        copy_to(out.data(), dtype_of<T>, std::ssize(out), where);
+        copy_to(out.data(), dtype_of<T>, std::ssize(out), "copy_to", where);
     }
     /// The evaluated elements in host memory, contiguous; valid while this tensor (or a copy of it) lives. A GPU's
     /// values are copied once.
@@ -144,8 +153,12 @@ public:
     bool same_as(const Tensor& other) const { return node_ == other.node_ && output_ == other.output_; }
 
 private:
+    const Shape& shape_for(const char* function, const Where& where) const;
     void read_item(void* out, DType as, const Where& where) const;
-    void copy_to(void* out, DType as, std::int64_t count, const Where& where) const;
+    void copy_to(void* out, DType as, std::int64_t count, const char* function, const Where& where) const;
+    /// The number of elements, when their dtype is this one and the machine's memory can hold them.
+    std::int64_t readable(DType as, const char* function, const Where& where) const;
+    [[noreturn]] void fail_too_large(const char* function, const Where& where) const;
     const void* host_data(DType as, const Where& where) const;
 
     graph::Node* node_ = nullptr;

@@ -25,6 +25,10 @@ struct Result {
 };
 
 Result reverse(const Request& request, const Where& where);
+/// gradients() for the public function that errors name.
+std::vector<Tensor> gradients(const char* operation, const std::vector<Tensor>& outputs,
+                              const std::vector<Tensor>& inputs, const std::vector<Tensor>& cotangents,
+                              const BackwardOptions& options, const Where& where);
 /// Sums a gradient over the axes along which `shape` was broadcast.
 Tensor sum_to(const Tensor& gradient, const Shape& shape, const Where& where);
 /// The tracked leaves below `roots`, in a fixed order.

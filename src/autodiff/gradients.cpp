@@ -63,19 +63,28 @@ Gradients backward(const Tensor& loss, const BackwardOptions& options, const Whe
 std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                               const std::vector<Tensor>& cotangents, const BackwardOptions& options,
                               const Where& where) {
+    return autodiff::gradients("gradients", outputs, inputs, cotangents, options, where);
+}
+
+namespace {
+
+/// The cotangents, checked and in their outputs' dtypes; ones without any.
+std::vector<Tensor> seeds_of(const char* operation, const std::vector<Tensor>& outputs,
+                             const std::vector<Tensor>& cotangents, const Where& where) {
+    const Naming naming(operation);
     std::vector<Tensor> seeds = cotangents;
     if (seeds.empty()) {
         for (const Tensor& o : outputs) seeds.push_back(ones_like(o, where));
     }
     if (seeds.size() != outputs.size()) {
-        fail("value/count", "gradients", where,
+        fail("value/count", operation, where,
              {{"option", "cotangents"}, {"got", std::ssize(seeds)}, {"expected", std::ssize(outputs)}});
     }
     bool any = outputs.empty();
     for (std::size_t i = 0; i < outputs.size(); ++i) {
         any = any || outputs[i].tracked();
         if (!(seeds[i].shape(where) == outputs[i].shape(where))) {
-            fail("shape/mismatch", "gradients", where,
+            fail("shape/mismatch", operation, where,
                  {{"argument", "a cotangent"},
                   {"got", seeds[i].shape()},
                   {"expected", outputs[i].shape()},
@@ -83,13 +92,22 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vec
         }
         seeds[i] = seeds[i].to(outputs[i].dtype(), where);
     }
-    if (!any) fail("autodiff/not-tracked", "gradients", where, {{"argument", "no output"}});
+    if (!any) fail("autodiff/not-tracked", operation, where, {{"argument", "no output"}});
+    return seeds;
+}
+
+}  // namespace
+
+std::vector<Tensor> autodiff::gradients(const char* operation, const std::vector<Tensor>& outputs,
+                                        const std::vector<Tensor>& inputs, const std::vector<Tensor>& cotangents,
+                                        const BackwardOptions& options, const Where& where) {
+    const std::vector<Tensor> seeds = seeds_of(operation, outputs, cotangents, where);
     auto result = autodiff::reverse({.outputs = outputs,
                                      .cotangents = seeds,
                                      .inputs = inputs,
                                      .all_leaves = false,
                                      .options = options,
-                                     .operation = "gradients"},
+                                     .operation = operation},
                                     where)
                       .gradients;
     for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -74,13 +74,19 @@ const graph::Operation identity_operation{.name = "identity",
 
 /// Fresh tracked tensors with the values of `inputs`. Already tracked ones stay connected to their history, so that an
 /// outer transform can differentiate through.
-std::vector<Tensor> fresh_inputs(const std::vector<Tensor>& inputs, const Where& where) {
+std::vector<Tensor> fresh_inputs(const std::vector<Tensor>& inputs, const char* operation, const Where& where) {
+    const Naming naming(operation);
     std::vector<Tensor> fresh;
     for (const Tensor& t : inputs) {
         const WithGrad guard;
         fresh.push_back(t.tracked() ? graph::record(identity_operation, {}, {t}, where) : t.requires_grad(true, where));
     }
     return fresh;
+}
+
+Tensor detached(const Tensor& t, const char* operation, const Where& where) {
+    const Naming naming(operation);
+    return t.detach(where);
 }
 
 Tensor scalar_result(Tensor value, const char* operation, const Where& where) {
@@ -91,13 +97,14 @@ Tensor scalar_result(Tensor value, const char* operation, const Where& where) {
 
 /// Gradients of `outputs`, zeros for outputs that depend on nothing.
 std::vector<Tensor> pull_back(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
-                              const std::vector<Tensor>& cotangents, const Where& where, bool create_graph = true) {
+                              const std::vector<Tensor>& cotangents, const char* operation, const Where& where,
+                              bool create_graph = true) {
     if (std::ranges::none_of(outputs, [](const Tensor& t) { return t.tracked(); })) {
         std::vector<Tensor> none;
         for (const Tensor& t : inputs) none.push_back(zeros_like(t, where));
         return none;
     }
-    return gradients(outputs, inputs, cotangents, {.create_graph = create_graph}, where);
+    return autodiff::gradients(operation, outputs, inputs, cotangents, {.create_graph = create_graph}, where);
 }
 
 /// While one lives, the default generator draws from an earlier state.
@@ -120,27 +127,27 @@ TensorFunction grad(TensorFunction f) {
     return [f = std::move(f)](const Tensor& x) {
         const Where where = Where::current();
         const WithGrad guard;
-        const std::vector<Tensor> inputs = fresh_inputs({x}, where);
-        return pull_back({scalar_result(f(inputs[0]), "grad", where)}, inputs, {}, where)[0];
+        const std::vector<Tensor> inputs = fresh_inputs({x}, "grad", where);
+        return pull_back({scalar_result(f(inputs[0]), "grad", where)}, inputs, {}, "grad", where)[0];
     };
 }
 
 std::pair<Tensor, std::vector<Tensor>> value_and_grad(const LossFunction& f, const std::vector<Tensor>& inputs,
                                                       const Where& where) {
     const WithGrad guard;
-    const std::vector<Tensor> fresh = fresh_inputs(inputs, where);
+    const std::vector<Tensor> fresh = fresh_inputs(inputs, "value_and_grad", where);
     Tensor value = scalar_result(f(fresh), "value_and_grad", where);
-    auto grads = pull_back({value}, fresh, {}, where);
+    auto grads = pull_back({value}, fresh, {}, "value_and_grad", where);
     return {value, std::move(grads)};
 }
 
 VjpResult vjp(const TensorsFunction& f, const std::vector<Tensor>& inputs, const Where& where) {
     const WithGrad guard;
-    const std::vector<Tensor> fresh = fresh_inputs(inputs, where);
+    const std::vector<Tensor> fresh = fresh_inputs(inputs, "vjp", where);
     std::vector<Tensor> outputs = f(fresh);
     return {outputs, [outputs, fresh, where](const std::vector<Tensor>& cotangents) {
                 const WithGrad inner;
-                return pull_back(outputs, fresh, cotangents, where);
+                return pull_back(outputs, fresh, cotangents, "vjp", where);
             }};
 }
 
@@ -150,18 +157,8 @@ JvpResult jvp(const TensorsFunction& f, const std::vector<Tensor>& inputs, const
         fail("value/count", "jvp", where,
              {{"option", "tangents"}, {"got", std::ssize(tangents)}, {"expected", std::ssize(inputs)}});
     }
-    const WithGrad guard;
-    const std::vector<Tensor> fresh = fresh_inputs(inputs, where);
-    std::vector<Tensor> outputs = f(fresh);
-    // u -> J' u is linear; its derivative with respect to u, applied to v, is J v. Where u is taken does not matter.
-    std::vector<Tensor> dummies;
-    for (const Tensor& o : outputs) {
-        const bool floating = is_floating(o.dtype());
-        const Tensor start = zeros_like(o, where);
-        dummies.push_back(floating ? start.requires_grad(true, where) : start);
-    }
-    const std::vector<Tensor> pulled = pull_back(outputs, fresh, dummies, where);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const Naming naming("jvp");
         if (!(tangents[i].shape(where) == inputs[i].shape(where))) {
             fail("shape/mismatch", "jvp", where,
                  {{"argument", "a tangent"},
@@ -170,7 +167,18 @@ JvpResult jvp(const TensorsFunction& f, const std::vector<Tensor>& inputs, const
                   {"help", "a tangent has the shape of its input"}});
         }
     }
-    return {outputs, pull_back(pulled, dummies, tangents, where)};
+    const WithGrad guard;
+    const std::vector<Tensor> fresh = fresh_inputs(inputs, "jvp", where);
+    std::vector<Tensor> outputs = f(fresh);
+    // u -> J' u is linear; its derivative with respect to u, applied to v, is J v. Where u is taken does not matter.
+    std::vector<Tensor> dummies;
+    for (const Tensor& o : outputs) {
+        const bool floating = is_floating(o.dtype());
+        const Tensor start = zeros_like(o, where);
+        dummies.push_back(floating ? start.requires_grad(true, where) : start);
+    }
+    const std::vector<Tensor> pulled = pull_back(outputs, fresh, dummies, "jvp", where);
+    return {outputs, pull_back(pulled, dummies, tangents, "jvp", where)};
 }
 
 std::vector<Tensor> custom(const std::vector<Tensor>& inputs, const TensorsFunction& forward,
@@ -180,7 +188,7 @@ std::vector<Tensor> custom(const std::vector<Tensor>& inputs, const TensorsFunct
     {
         const NoGrad guard;
         std::vector<Tensor> plain;
-        for (const Tensor& t : inputs) plain.push_back(t.detach(where));
+        for (const Tensor& t : inputs) plain.push_back(detached(t, "custom", where));
         outputs = forward(plain);
     }
     std::vector<Tensor> operands = inputs;
@@ -200,7 +208,7 @@ std::vector<Tensor> checkpoint(const TensorsFunction& f, const std::vector<Tenso
     const Generator::State drawn_from = default_generator().state();
     {
         std::vector<Tensor> plain;
-        for (const Tensor& t : inputs) plain.push_back(t.detach(where));
+        for (const Tensor& t : inputs) plain.push_back(detached(t, "checkpoint", where));
         values = f(plain);
         captured = autodiff::leaves_below(values);
         for (Tensor& v : values) v = v.detach(where);
@@ -211,14 +219,14 @@ std::vector<Tensor> checkpoint(const TensorsFunction& f, const std::vector<Tenso
     const auto again = [f, count, captured, drawn_from, where](const CustomContext& c) {
         const bool create_graph = grad_enabled();
         const WithGrad guard;
-        std::vector<Tensor> fresh =
-            fresh_inputs({c.inputs.begin(), c.inputs.begin() + static_cast<std::ptrdiff_t>(count)}, where);
+        std::vector<Tensor> fresh = fresh_inputs(
+            {c.inputs.begin(), c.inputs.begin() + static_cast<std::ptrdiff_t>(count)}, "checkpoint", where);
         const std::vector<Tensor> outputs = [&] {
             const RandomState same_numbers(drawn_from);
             return f(fresh);
         }();
         fresh.insert(fresh.end(), captured.begin(), captured.end());
-        return pull_back(outputs, fresh, c.cotangents, where, create_graph);
+        return pull_back(outputs, fresh, c.cotangents, "checkpoint", where, create_graph);
     };
     return custom(
         operands, [values](const std::vector<Tensor>&) { return values; }, again, where);

@@ -6,6 +6,7 @@
 #include "calor/error.h"
 
 #include <fmt/format.h>
+#include <sys/sysinfo.h>
 
 #include <limits>
 
@@ -48,6 +49,8 @@ std::string fill_in(std::string_view text, std::initializer_list<Field> fields) 
     return out;
 }
 
+thread_local std::string_view public_function;
+
 [[noreturn]] void raise(Error::Parts parts) {
     switch (parts.kind) {
         case ErrorKind::shape: throw ShapeError(std::move(parts));
@@ -82,12 +85,34 @@ void fail(std::string_view code, std::string_view operation, const Where& where,
     Error::Parts parts;
     parts.code = code;
     parts.kind = entry->kind;
-    parts.operation = operation;
+    parts.operation = public_function.empty() ? operation : public_function;
     parts.message = fill_in(entry->message, fields);
     parts.operands = std::move(operands);
     parts.hint = fill_in(entry->hint, fields);
     parts.where = where;
     raise(std::move(parts));
+}
+
+Naming::Naming(std::string_view function, bool always) : before_(public_function) {
+    if (always || before_.empty()) public_function = function;
+}
+Naming::~Naming() { public_function = before_; }
+std::string_view Naming::current() { return public_function; }
+
+void fail_host_memory(std::string_view operation, const Where& where, std::int64_t bytes) {
+    fail("memory/exhausted", operation, where,
+         {{"device", "the host"},
+          {"bytes", bytes > 0 ? std::to_string(bytes) : std::string("the working")},
+          {"accounts", ""}});
+}
+
+void check_host_memory(std::int64_t bytes, std::string_view operation, const Where& where) {
+    static const std::int64_t most = [] {
+        struct sysinfo machine {};
+        if (::sysinfo(&machine) != 0) return std::numeric_limits<std::int64_t>::max();
+        return static_cast<std::int64_t>((machine.totalram + machine.totalswap) * machine.mem_unit);
+    }();
+    if (bytes > most) fail_host_memory(operation, where, bytes);
 }
 
 void fail_internal(std::string_view what, const Where& where) {

@@ -136,7 +136,7 @@ Tensor read_idx(const std::string& path, const Where& where) {
     }
     const std::int64_t bytes = checked_bytes(shape, dtype, where);
     check_plausible(bytes, path, where);
-    std::vector<std::byte> values(static_cast<std::size_t>(bytes));
+    auto values = host_array<std::byte>(bytes, "read_idx", where);
     file.read(values.data(), bytes);
     file.expect_end();
     from_big_endian(values, size_of(dtype));

@@ -59,7 +59,7 @@ Tensor read_image(const std::string& path, const ImageOptions& options, const Wh
     std::vector<stbi_uc> resized;
     const int new_height = options.height ? options.height : height, new_width = options.width ? options.width : width;
     if (new_height != height || new_width != width) {
-        resized.resize(static_cast<std::size_t>(new_height) * static_cast<std::size_t>(new_width * options.channels));
+        resized = host_array<stbi_uc>(std::int64_t{new_height} * new_width * options.channels, "read_image", where);
         if (!stbir_resize_uint8(pixels, width, height, 0, resized.data(), new_width, new_height, 0, options.channels)) {
             fail("io/image", "read_image", where, {{"path", path}, {"what", "resizing it failed"}});
         }
@@ -67,7 +67,7 @@ Tensor read_image(const std::string& path, const ImageOptions& options, const Wh
     }
     // stb gives height, width, channels; tensors have channels first.
     const std::int64_t plane = std::int64_t{new_width} * new_height;
-    std::vector<std::uint8_t> values(static_cast<std::size_t>(plane * options.channels));
+    auto values = host_array<std::uint8_t>(plane * options.channels, "read_image", where);
     for (std::int64_t i = 0; i < plane; ++i) {
         for (int c = 0; c < options.channels; ++c) {
             values[static_cast<std::size_t>(c * plane + i)] = pixels[i * options.channels + c];

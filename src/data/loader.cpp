@@ -36,7 +36,7 @@ void check_at_least(std::string_view option, std::int64_t got, std::int64_t leas
 }  // namespace
 
 std::vector<std::int64_t> shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch) {
-    std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+    auto order = host_array<std::int64_t>(count, "loader", Where::current());
     std::iota(order.begin(), order.end(), std::int64_t{0});
     std::uint64_t state = seed;
     state = next_random(state) ^ (epoch * 0xd1342543de82ef95ULL);
@@ -68,7 +68,7 @@ template <class T> Tensor rows(const Tensor& from, std::span<const std::int64_t>
     Shape shape = from.shape();
     shape[0] = std::ssize(samples);
     const std::size_t row = all.size() / static_cast<std::size_t>(std::max<std::int64_t>(1, from.size(0)));
-    std::vector<T> values(row * samples.size());
+    auto values = host_array<T>(numel(shape), "TensorDataset", Where::current());
     for (std::size_t i = 0; i < samples.size(); ++i) {
         std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(row * static_cast<std::size_t>(samples[i])), row,
                     values.begin() + static_cast<std::ptrdiff_t>(row * i));
@@ -101,7 +101,7 @@ Tensor scaled_rows(const Tensor& from, std::span<const std::int64_t> samples, co
     Shape shape = from.shape();
     shape[0] = std::ssize(samples);
     const std::size_t row = all.size() / static_cast<std::size_t>(std::max<std::int64_t>(1, from.size(0)));
-    std::vector<float> values(row * samples.size());
+    auto values = host_array<float>(numel(shape), "TensorDataset", Where::current());
     for (std::size_t i = 0; i < samples.size(); ++i) {
         const std::uint8_t* in = all.data() + row * static_cast<std::size_t>(samples[i]);
         float* out = values.data() + row * i;
@@ -224,7 +224,7 @@ Loader::Iterator Loader::begin() {
     if (s.options.shuffle) {
         s.order = shuffled(n, s.options.seed, static_cast<std::uint64_t>(s.epoch));
     } else {
-        s.order.resize(static_cast<std::size_t>(n));
+        s.order = host_array<std::int64_t>(n, "loader", Where::current());
         std::iota(s.order.begin(), s.order.end(), std::int64_t{0});
     }
     s.count = s.batches();

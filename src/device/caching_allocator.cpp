@@ -24,12 +24,12 @@ Ref<Storage> CachingAllocator::allocate(std::int64_t bytes, std::string_view ope
     const std::int64_t size = absurd ? bytes : size_class(bytes);
     std::unique_lock lock(mutex_);
     const auto refuse = [&] {
-        const auto in_use = statistics_.in_use;
         const auto limit = statistics_.limit ? std::to_string(statistics_.limit) + " bytes" : std::string("none");
+        const std::string accounts = " (" + std::to_string(statistics_.in_use) + " in use, limit " + limit + ")";
         std::string holders = largest_holders();
         lock.unlock();
-        fail("memory/exhausted", operation, where,
-             {{"device", device_}, {"bytes", bytes}, {"in_use", in_use}, {"limit", limit}}, std::move(holders));
+        fail("memory/exhausted", operation, where, {{"device", device_}, {"bytes", bytes}, {"accounts", accounts}},
+             std::move(holders));
     };
     if (absurd || (statistics_.limit && statistics_.in_use + size > statistics_.limit)) refuse();
     Storage* storage = nullptr;

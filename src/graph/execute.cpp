@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 #include "graph/fuse.h"
@@ -132,13 +133,10 @@ void run_guarded(const Implementation& implementation, const Call& call) {
         implementation.run(call);
     } catch (const Error&) {
         throw;
-    } catch (const std::bad_alloc&) {  // memory of the host that an implementation works with
-        const MemoryStatistics now = call.backend.statistics();
-        fail("memory/exhausted", call.operation, call.where,
-             {{"device", "the host"},
-              {"bytes", "enough working"},
-              {"in_use", now.in_use},
-              {"limit", now.limit ? std::to_string(now.limit) + " bytes" : std::string("none")}});
+    } catch (const std::bad_alloc&) {
+        fail_host_memory(call.operation, call.where);
+    } catch (const std::length_error&) {
+        fail_host_memory(call.operation, call.where);
     } catch (const std::exception& e) {
         fail("kernel/failed", call.operation, call.where,
              {{"implementation", implementation.name}, {"what", e.what()}});
@@ -215,6 +213,7 @@ void evaluate(std::span<const Tensor> roots, const Where& where) {
     try {
         for (; at < plan.order.size(); ++at) {
             Node* node = plan.order[at];
+            const Naming naming = Naming::instead(node->caller);
             if (node->group >= 0) {
                 const auto index = static_cast<std::size_t>(node->group);
                 if (plan.groups[index].members.back() != node) continue;  // runs at the root's place

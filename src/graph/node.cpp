@@ -71,12 +71,14 @@ void release(Node* node) noexcept {
 }
 
 Tensor record(const Operation& operation, Attributes attributes, std::span<const Tensor> inputs, const Where& where) {
+    const Naming naming(operation.name);
     check_inputs(operation, inputs, where);
     Specs specs = operation.infer({operation.name, attributes, inputs, where});
     auto* node = new Node;
     Tensor first(node, 0);
     node->operation = &operation;
     node->where = where;
+    node->caller = Naming::current();
     node->strict = strict_rounding;
     node->attributes = std::move(attributes);
     node->device = operation.device ? operation.device(node->attributes)

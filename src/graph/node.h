@@ -36,6 +36,7 @@ public:
     InlineVector<Tensor, 3> inputs;
     InlineVector<Value, 1> values;
     Where where;
+    std::string_view caller;    ///< the public function that recorded it: errors name it
     Node* next_dead = nullptr;  ///< links nodes that wait for destruction
 
     std::string_view name() const { return operation ? operation->name : std::string_view("value"); }

@@ -76,6 +76,9 @@ void copy_values(const graph::Value& value, Device device, std::byte* to) {
 }  // namespace
 
 const Shape& Tensor::shape(const Where& where) const { return defined_value(*this, "shape", where).shape; }
+const Shape& Tensor::shape_for(const char* function, const Where& where) const {
+    return defined_value(*this, function, where).shape;
+}
 DType Tensor::dtype(const Where& where) const { return defined_value(*this, "dtype", where).dtype; }
 Device Tensor::device(const Where& where) const {
     (void)defined_value(*this, "device", where);
@@ -83,6 +86,7 @@ Device Tensor::device(const Where& where) const {
 }
 
 std::int64_t Tensor::size(std::int64_t axis, const Where& where) const {
+    const Naming naming("size");
     const std::int64_t r = rank(where), at = axis < 0 ? axis + r : axis;
     if (at < 0 || at >= r) {
         fail("axis/range", "size", where, {{"axis", axis}, {"rank", r}, {"low", -r}, {"high", r - 1}}, describe(*this));
@@ -94,7 +98,8 @@ bool Tensor::tracked() const { return node_ && node_->tracked && is_floating(nod
 bool Tensor::evaluated() const { return node_ && node_->evaluated.load(std::memory_order_acquire); }
 
 Tensor Tensor::requires_grad(bool on, const Where& where) const {
-    const graph::Value& value = defined_value(*this, on ? "requires_grad" : "detach", where);
+    const Naming naming(on ? "requires_grad" : "detach");
+    const graph::Value& value = defined_value(*this, "requires_grad", where);
     if (on && !is_floating(value.dtype)) {
         fail("autodiff/not-floating", "requires_grad", where, {{"got", value.dtype}}, describe(*this));
     }
@@ -122,10 +127,22 @@ void eval(std::initializer_list<Tensor> tensors, const Where& where) {
     graph::evaluate({tensors.begin(), tensors.size()}, where);
 }
 
-void Tensor::copy_to(void* out, DType as, std::int64_t count, const Where& where) const {
-    check_element_type(dtype(where), as, "copy_to", where);
+std::int64_t Tensor::readable(DType as, const char* function, const Where& where) const {
+    const Naming naming(function);
+    check_element_type(dtype(where), as, function, where);
+    check_host_memory(checked_bytes(shape(), as, where), function, where);
+    return numel();
+}
+
+void Tensor::fail_too_large(const char* function, const Where& where) const {
+    fail_host_memory(function, where, checked_bytes(shape(), dtype(), where));
+}
+
+void Tensor::copy_to(void* out, DType as, std::int64_t count, const char* function, const Where& where) const {
+    const Naming naming(function);
+    check_element_type(dtype(where), as, function, where);
     if (count != numel(where)) {
-        fail("tensor/count", "copy_to", where, {{"got", count}, {"shape", shape()}, {"expected", numel(where)}},
+        fail("tensor/count", function, where, {{"got", count}, {"shape", shape()}, {"expected", numel(where)}},
              describe(*this));
     }
     eval(where);
@@ -133,12 +150,14 @@ void Tensor::copy_to(void* out, DType as, std::int64_t count, const Where& where
 }
 
 void Tensor::read_item(void* out, DType as, const Where& where) const {
+    const Naming naming("item");
     if (numel(where) != 1) fail("tensor/not-scalar", "item", where, {{"shape", shape()}}, describe(*this));
     check_element_type(dtype(where), as, "item", where);
-    copy_to(out, as, 1, where);
+    copy_to(out, as, 1, "item", where);
 }
 
 const void* Tensor::host_data(DType as, const Where& where) const {
+    const Naming naming("data");
     check_element_type(dtype(where), as, "data", where);
     eval(where);
     graph::Value& value = graph::value_of(*this);
@@ -160,6 +179,7 @@ const void* Tensor::host_data(DType as, const Where& where) const {
 }
 
 Tensor from_host(const void* values, std::int64_t count, DType dtype, const Shape& shape, const Where& where) {
+    const Naming naming("tensor");
     const Device device = default_device();
     const std::int64_t expected = numel(shape, where);
     if (count != expected) {

@@ -66,7 +66,7 @@ template <class T> void write_elements(OutputFile& file, const Tensor& t, const 
 }
 
 template <class T> Tensor read_elements(InputFile& file, const Shape& shape, const Where& where) {
-    std::vector<T> values(static_cast<std::size_t>(numel(shape, where)));
+    auto values = host_array<T>(numel(shape, where), "load", where);
     file.read(values.data(), std::ssize(values) * static_cast<std::int64_t>(sizeof(T)));
     return tensor(values, shape, where);
 }
@@ -98,6 +98,7 @@ const Tensor& TensorFile::at(std::string_view name, const Where& where) const {
 }
 
 void save(const std::string& path, const NamedTensors& tensors, const Metadata& metadata, const Where& where) {
+    const Naming naming("save");
     check_names(tensors, metadata, where);
     std::vector<const NamedTensor*> order;
     std::vector<Tensor> values;
@@ -137,6 +138,7 @@ void save(const std::string& path, const NamedTensors& tensors, const Metadata& 
 }
 
 TensorFile load(const std::string& path, const Where& where) {
+    const Naming naming("load");
     InputFile file(path, where);
     std::uint64_t length = 0;
     if (file.size() < 8) fail("io/truncated", "load", where, {{"path", path}, {"missing", 8 - file.size()}});

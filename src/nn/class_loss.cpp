@@ -127,6 +127,7 @@ Tensor from_probabilities(const ClassLoss& loss, const Tensor& logs, const Tenso
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options,
                      const Where& where) {
+    const Naming naming("cross_entropy");
     const ClassLoss loss = check_scores("cross_entropy", logits, options.weight, where);
     check_defined(loss.operation, {{&targets, "the target"}}, where);
     if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
@@ -142,6 +143,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
 }
 
 Tensor nll(const Tensor& log_probabilities, const Tensor& targets, const NllOptions& o, const Where& where) {
+    const Naming naming("nll");
     const ClassLoss loss = check_scores("nll", log_probabilities, o.weight, where);
     check_defined(loss.operation, {{&targets, "the target"}}, where);
     return from_indices(loss, log_probabilities, Scores::log_probabilities, targets,

@@ -65,6 +65,7 @@ Conv::Conv(const Options& o, const Where& where)
                .padding_mode = o.padding_mode,
                .dilation = o.dilation,
                .groups = o.groups} {
+    const Naming naming("Conv");
     const Geometry g = check_geometry("Conv", o.in, o.out, o.groups, o.kernel, o.stride, o.dilation, o.axes, where);
     const std::int64_t fan = checked_multiply(o.in / o.groups, g.elements, where);
     weight = default_parameter(weight_shape(o.out, o.in / o.groups, g.kernel), fan, o.dtype, where);
@@ -82,6 +83,7 @@ ConvTranspose::ConvTranspose(const Options& o, const Where& where)
                .output_size = o.output_size,
                .dilation = o.dilation,
                .groups = o.groups} {
+    const Naming naming("ConvTranspose");
     const Geometry g =
         check_geometry("ConvTranspose", o.in, o.out, o.groups, o.kernel, o.stride, o.dilation, o.axes, where);
     const std::int64_t fan = checked_multiply(o.out / o.groups, g.elements, where);

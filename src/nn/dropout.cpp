@@ -21,6 +21,7 @@ void check_probability(double p, const Where& where) {
 }  // namespace
 
 Tensor dropout(const Tensor& x, const DropoutOptions& o, const Where& at) {
+    const Naming naming("dropout");
     check_probability(o.p, at);
     if (!x.defined()) fail("tensor/undefined", "dropout", at, {{"argument", "the input"}});
     if (!is_floating(x.dtype())) {

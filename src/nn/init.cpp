@@ -76,20 +76,30 @@ void orthonormalise(std::vector<double>& rows, std::int64_t count, std::int64_t 
 
 }  // namespace
 
+Tensor constant(const Shape& shape, double value, DType dtype, const Where& where) {
+    const Naming naming("constant");
+    return full(shape, value, dtype, where);
+}
+
 Tensor kaiming_uniform(const Shape& shape, const KaimingOptions& o, const Where& where) {
+    const Naming naming("kaiming_uniform");
     return uniform_of(shape, kaiming_deviation(shape, o, where), o.dtype, where);
 }
 Tensor kaiming_normal(const Shape& shape, const KaimingOptions& o, const Where& where) {
+    const Naming naming("kaiming_normal");
     return normal_of(shape, kaiming_deviation(shape, o, where), o.dtype, where);
 }
 Tensor xavier_uniform(const Shape& shape, const XavierOptions& o, const Where& where) {
+    const Naming naming("xavier_uniform");
     return uniform_of(shape, xavier_deviation(shape, o, where), o.dtype, where);
 }
 Tensor xavier_normal(const Shape& shape, const XavierOptions& o, const Where& where) {
+    const Naming naming("xavier_normal");
     return normal_of(shape, xavier_deviation(shape, o, where), o.dtype, where);
 }
 
 Tensor orthogonal(const Shape& shape, const OrthogonalOptions& o, const Where& where) {
+    const Naming naming("orthogonal");
     (void)fans(shape, where);
     const std::int64_t elements = numel(shape, where);
     if (elements == 0) return zeros(shape, o.dtype, where);
@@ -98,7 +108,7 @@ Tensor orthogonal(const Shape& shape, const OrthogonalOptions& o, const Where& w
     const Tensor drawn = normal({count, length}, 0, 1, f64, default_generator(), where).eval(where);
     std::vector<double> basis = drawn.to_vector<double>(where);
     orthonormalise(basis, count, length);
-    std::vector<double> values(basis.size());
+    auto values = host_array<double>(elements, "orthogonal", where);
     for (std::int64_t r = 0; r < rows; ++r) {
         for (std::int64_t c = 0; c < columns; ++c) {
             const std::int64_t from = rows <= columns ? r * length + c : c * length + r;

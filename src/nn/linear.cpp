@@ -46,6 +46,7 @@ Parameter default_parameter(const Shape& shape, std::int64_t fan, DType dtype, c
 }
 
 Linear::Linear(const Options& o, const Where& where) {
+    const Naming naming("Linear");
     check_at_least("Linear", "in", o.in, 1, where);
     check_at_least("Linear", "out", o.out, 1, where);
     weight = default_parameter({o.out, o.in}, o.in, o.dtype, where);
@@ -57,6 +58,7 @@ Tensor Linear::operator()(const Tensor& x, const Where& where) const {
 }
 
 Embedding::Embedding(const Options& o, const Where& where) : padding_(o.padding) {
+    const Naming naming("Embedding");
     check_at_least("Embedding", "count", o.count, 1, where);
     check_at_least("Embedding", "width", o.width, 1, where);
     Tensor rows = normal({o.count, o.width}, 0, 1, o.dtype, default_generator(), where);

@@ -94,16 +94,19 @@ Tensor clamped_log(const Tensor& p, const Where& at) {
 }  // namespace
 
 Tensor mse(const Tensor& prediction, const Tensor& target, const LossOptions& o, const Where& where) {
+    const Naming naming("mse");
     const auto [x, t] = compare("mse", prediction, target, where);
     return reduced(square(x - t, where), o.reduction, where);
 }
 
 Tensor l1(const Tensor& prediction, const Tensor& target, const LossOptions& o, const Where& where) {
+    const Naming naming("l1");
     const auto [x, t] = compare("l1", prediction, target, where);
     return reduced(abs(x - t, where), o.reduction, where);
 }
 
 Tensor smooth_l1(const Tensor& prediction, const Tensor& target, const SmoothL1Options& o, const Where& at) {
+    const Naming naming("smooth_l1");
     check_threshold("smooth_l1", "beta", o.beta, o.beta >= 0, at);
     const auto [x, t] = compare("smooth_l1", prediction, target, at);
     const Tensor d = x - t, size = abs(d, at);
@@ -113,6 +116,7 @@ Tensor smooth_l1(const Tensor& prediction, const Tensor& target, const SmoothL1O
 }
 
 Tensor huber(const Tensor& prediction, const Tensor& target, const HuberOptions& o, const Where& at) {
+    const Naming naming("huber");
     check_threshold("huber", "delta", o.delta, o.delta > 0, at);
     const auto [x, t] = compare("huber", prediction, target, at);
     const Tensor d = x - t, size = abs(d, at);
@@ -121,12 +125,14 @@ Tensor huber(const Tensor& prediction, const Tensor& target, const HuberOptions&
 }
 
 Tensor bce(const Tensor& probability, const Tensor& target, const BceOptions& o, const Where& where) {
+    const Naming naming("bce");
     const auto [p, t] = compare("bce", probability, target, where);
     const Tensor loss = -(t * clamped_log(p, where) + (1.0 - t) * clamped_log(1.0 - p, where));
     return reduced(weighted("bce", loss, o.weight, "the weight", where), o.reduction, where);
 }
 
 Tensor bce_with_logits(const Tensor& logits, const Tensor& target, const BceWithLogitsOptions& o, const Where& where) {
+    const Naming naming("bce_with_logits");
     const auto [x, t] = compare("bce_with_logits", logits, target, where);
     const Tensor logs = log_sigmoid(x, where);
     Tensor loss;
@@ -140,6 +146,7 @@ Tensor bce_with_logits(const Tensor& logits, const Tensor& target, const BceWith
 }
 
 Tensor kl_div(const Tensor& log_prediction, const Tensor& target, const KlDivOptions& o, const Where& where) {
+    const Naming naming("kl_div");
     const auto [x, t] = compare("kl_div", log_prediction, target, where);
     const Tensor loss = o.log_target ? exp(t, where) * (t - x) : xlogy(t, t, where) - t * x;
     return reduced(loss, o.reduction, where);

@@ -44,6 +44,7 @@ void check_channels(std::string_view layer, const Tensor& x, std::int64_t channe
 
 BatchNorm::BatchNorm(const Options& o, const Where& where)
     : epsilon_(o.epsilon), momentum_(o.momentum), channels_(o.channels) {
+    const Naming naming("BatchNorm");
     check_at_least("BatchNorm", "channels", o.channels, 1, where);
     check_epsilon("BatchNorm", o.epsilon, where);
     if (momentum_ && !(*momentum_ >= 0 && *momentum_ <= 1)) {
@@ -89,6 +90,7 @@ void BatchNorm::follow(const Tensor& mean, const Tensor& variance, std::int64_t 
 }
 
 LayerNorm::LayerNorm(const Options& o, const Where& where) : shape_(o.shape), epsilon_(o.epsilon) {
+    const Naming naming("LayerNorm");
     check_at_least("LayerNorm", "the number of axes in shape", o.shape.rank(), 1, where);
     for (const std::int64_t size : o.shape) check_at_least("LayerNorm", "a size in shape", size, 1, where);
     check_epsilon("LayerNorm", o.epsilon, where);
@@ -112,6 +114,7 @@ Tensor LayerNorm::operator()(const Tensor& x, const Where& where) const {
 
 GroupNorm::GroupNorm(const Options& o, const Where& where)
     : groups_(o.groups), channels_(o.channels), epsilon_(o.epsilon) {
+    const Naming naming("GroupNorm");
     check_at_least("GroupNorm", "groups", o.groups, 1, where);
     check_at_least("GroupNorm", "channels", o.channels, 1, where);
     check_epsilon("GroupNorm", o.epsilon, where);

@@ -38,6 +38,7 @@ void Optimizer::set_learning_rate(double rate, const Where& where) {
 }
 
 void Optimizer::step(const Gradients& gradients, const Where& where) {
+    const Naming naming("step");
     const NoGrad guard;
     std::vector<std::pair<Slot*, Update>> updates;
     std::vector<Tensor> roots;
@@ -86,6 +87,7 @@ NamedTensors Optimizer::state() const {
 }
 
 void Optimizer::load_state(const NamedTensors& state, const Where& where) {
+    const Naming naming("load_state");
     std::unordered_map<std::string_view, const Tensor*> held;
     for (const NamedTensor& t : state) held.emplace(t.name, &t.value);
     const std::vector<std::string_view> names = moment_names();

@@ -32,6 +32,7 @@ double warm(double rate, std::int64_t step, std::int64_t warmup) {
 }  // namespace
 
 Tensor clip_grad_norm(Gradients& gradients, double max_norm, const Where& where) {
+    const Naming naming("clip_grad_norm");
     check_positive(max_norm, "clip_grad_norm", "max_norm", where);
     const NoGrad guard;
     const std::vector<Tensor> values = gradients.values();
@@ -51,6 +52,7 @@ Tensor clip_grad_norm(Gradients& gradients, double max_norm, const Where& where)
 }
 
 void clip_grad_value(Gradients& gradients, double limit, const Where& where) {
+    const Naming naming("clip_grad_value");
     check_positive(limit, "clip_grad_value", "limit", where);
     const NoGrad guard;
     const std::vector<Tensor> keys = gradients.tensors(), values = gradients.values();

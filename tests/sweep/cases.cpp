@@ -222,8 +222,10 @@ private:
         }
     }
     void pairs(const Slot& a, const Slot& b) {
-        for (const Number& x : extremes) {
-            for (const Number& y : extremes) {
+        constexpr std::size_t step = sanitized ? 2 : 1;
+        for (std::size_t i = 0; i < std::size(extremes); i += step) {
+            for (std::size_t k = i / 2 % step; k < std::size(extremes); k += step) {
+                const Number &x = extremes[i], &y = extremes[k];
                 Case& c = add("pair " + a.label + " = " + x.label + ", " + b.label + " = " + y.label);
                 put(c, a, x.value);
                 put(c, b, y.value);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../sanitized.h"
 #include "calor/calor.h"
 
 namespace calor::testing::sweep {

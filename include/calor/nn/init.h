@@ -15,9 +15,7 @@ using calor::uniform;
 using calor::zeros;
 
 /// Every element `value`.
-inline Tensor constant(const Shape& shape, double value, DType dtype = f32, const Where& where = Where::current()) {
-    return full(shape, value, dtype, where);
-}
+Tensor constant(const Shape& shape, double value, DType dtype = f32, const Where& where = Where::current());
 
 /// Connections into and out of one unit of a weight [out, in, kernel...]: in * kernel elements and out * kernel
 /// elements.

@@ -126,44 +126,38 @@ template <class T> void narrow_row(const float* from, T* to, std::int64_t count)
 
 constexpr std::int64_t tile_pixels = 32, tile_channels = 64;
 
+/// Calls body(tile, channel, channels, pixel, pixels) for pieces of both axes, with memory for f32 [pixels][channels].
+template <class F> void for_tiles(std::int64_t pixels, std::int64_t channels, const F& body) {
+    alignas(64) float tile[tile_pixels * tile_channels];
+    for (std::int64_t c = 0; c < channels; c += tile_channels)
+        for (std::int64_t i = 0; i < pixels; i += tile_pixels)
+            body(tile, c, std::min(tile_channels, channels - c), i, std::min(tile_pixels, pixels - i));
+}
+
 /// to[c * to_step + i] = from[i * from_step + c].
 template <class T>
 void split_channels(const T* from, std::int64_t from_step, float* to, std::int64_t to_step, std::int64_t pixels,
                     std::int64_t channels) {
-    if constexpr (!std::is_same_v<T, float16>) {
-        transpose(from, from_step, to, to_step, pixels, channels);
-    } else {
-        alignas(64) float tile[tile_pixels * tile_channels];
-        for (std::int64_t c = 0; c < channels; c += tile_channels) {
-            const std::int64_t some = std::min(tile_channels, channels - c);
-            for (std::int64_t i = 0; i < pixels; i += tile_pixels) {
-                const std::int64_t count = std::min(tile_pixels, pixels - i);
-                for (std::int64_t r = 0; r < count; ++r)
-                    widen_row(from + (i + r) * from_step + c, tile + r * tile_channels, some);
-                transpose(tile, tile_channels, to + c * to_step + i, to_step, count, some);
-            }
-        }
-    }
+    if constexpr (!std::is_same_v<T, float16>) return transpose(from, from_step, to, to_step, pixels, channels);
+    for_tiles(pixels, channels,
+              [&](float* tile, std::int64_t c, std::int64_t some, std::int64_t i, std::int64_t count) {
+                  for (std::int64_t r = 0; r < count; ++r)
+                      widen_row(from + (i + r) * from_step + c, tile + r * tile_channels, some);
+                  transpose(tile, tile_channels, to + c * to_step + i, to_step, count, some);
+              });
 }
 
 /// to[i * to_step + c] = from[c * from_step + i].
 template <class T>
 void join_channels(const float* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t pixels,
                    std::int64_t channels) {
-    if constexpr (!std::is_same_v<T, float16>) {
-        transpose(from, from_step, to, to_step, channels, pixels);
-    } else {
-        alignas(64) float tile[tile_pixels * tile_channels];
-        for (std::int64_t c = 0; c < channels; c += tile_channels) {
-            const std::int64_t some = std::min(tile_channels, channels - c);
-            for (std::int64_t i = 0; i < pixels; i += tile_pixels) {
-                const std::int64_t count = std::min(tile_pixels, pixels - i);
-                transpose(from + c * from_step + i, from_step, tile, tile_channels, some, count);
-                for (std::int64_t r = 0; r < count; ++r)
-                    narrow_row(tile + r * tile_channels, to + (i + r) * to_step + c, some);
-            }
-        }
-    }
+    if constexpr (!std::is_same_v<T, float16>) return transpose(from, from_step, to, to_step, channels, pixels);
+    for_tiles(pixels, channels,
+              [&](float* tile, std::int64_t c, std::int64_t some, std::int64_t i, std::int64_t count) {
+                  transpose(from + c * from_step + i, from_step, tile, tile_channels, some, count);
+                  for (std::int64_t r = 0; r < count; ++r)
+                      narrow_row(tile + r * tile_channels, to + (i + r) * to_step + c, some);
+              });
 }
 
 template <class T> void copy_row(const T* from, std::int64_t from_step, float* to, std::int64_t count) {

@@ -59,6 +59,7 @@ Tensor allowed(const AttentionOptions& o, std::int64_t queries, std::int64_t key
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                  const Where& where) {
+    const Naming naming("attention");
     ops::check_defined(op, q, "q", where);
     for (const auto& [t, argument] : {std::pair{&q, "q"}, {&k, "k"}, {&v, "v"}}) {
         check_operand(*t, argument, q.dtype(), where);

@@ -174,10 +174,12 @@ namespace calor {
 using namespace ops::conv;  // NOLINT: the file implements this family
 
 Tensor conv(const Tensor& x, const Tensor& weight, const ConvOptions& options, const Where& where) {
+    const Naming naming("conv");
     return conv(x, weight, Tensor(), options, where);
 }
 
 Tensor conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options, const Where& where) {
+    const Naming naming("conv");
     check_ranks("conv", x, weight, where);
     const Attributes a = resolve("conv", spatial_of(weight), spatial_of(x), options, where);
     if (!has_border(a, options.padding_mode)) return forward(x, weight, bias, a, where);
@@ -186,6 +188,7 @@ Tensor conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
 
 Tensor conv_input_grad(const Tensor& gy, const Tensor& weight, const Dims& sizes, const ConvOptions& options,
                        const Where& where) {
+    const Naming naming("conv_input_grad");
     constexpr std::string_view name = "conv_input_grad";
     check_ranks(name, gy, weight, where);
     check_count(name, "sizes", sizes, weight.rank() - 2, where);
@@ -198,6 +201,7 @@ Tensor conv_input_grad(const Tensor& gy, const Tensor& weight, const Dims& sizes
 
 Tensor conv_weight_grad(const Tensor& x, const Tensor& gy, const Dims& kernel, const ConvOptions& options,
                         const Where& where) {
+    const Naming naming("conv_weight_grad");
     constexpr std::string_view name = "conv_weight_grad";
     ops::check_defined(name, x, "the input", where);
     ops::check_defined(name, gy, "the output gradient", where);
@@ -218,11 +222,13 @@ Tensor conv_weight_grad(const Tensor& x, const Tensor& gy, const Dims& kernel, c
 }
 
 Tensor conv_transpose(const Tensor& x, const Tensor& weight, const ConvTransposeOptions& options, const Where& where) {
+    const Naming naming("conv_transpose");
     return conv_transpose(x, weight, Tensor(), options, where);
 }
 
 Tensor conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvTransposeOptions& options,
                       const Where& where) {
+    const Naming naming("conv_transpose");
     check_ranks(transpose_name, x, weight, where);
     return transposed(x, weight, bias, resolve_transpose(spatial_of(x), spatial_of(weight), options, where), where);
 }

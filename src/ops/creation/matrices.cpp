@@ -136,19 +136,26 @@ const graph::Operation eye_operation{
 }  // namespace
 
 Tensor tril(const Tensor& x, std::int64_t diagonal, const Where& where) {
+    const Naming naming("tril");
     return triangle(tril_operation, x, diagonal, where);
 }
 Tensor triu(const Tensor& x, std::int64_t diagonal, const Where& where) {
+    const Naming naming("triu");
     return triangle(triu_operation, x, diagonal, where);
 }
 
 Tensor eye(std::int64_t rows, std::int64_t columns, std::int64_t diagonal, DType dtype, const Where& where) {
+    const Naming naming("eye");
     return graph::record(eye_operation, EyeAttributes{rows, columns, diagonal, dtype}, std::span<const Tensor>(),
                          where);
 }
-Tensor eye(std::int64_t size, DType dtype, const Where& where) { return eye(size, size, 0, dtype, where); }
+Tensor eye(std::int64_t size, DType dtype, const Where& where) {
+    const Naming naming("eye");
+    return eye(size, size, 0, dtype, where);
+}
 
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& axes, Indexing indexing, const Where& where) {
+    const Naming naming("meshgrid");
     const auto count = std::ssize(axes);
     const bool swapped = indexing == Indexing::cartesian && count >= 2;
     const auto place = [&](std::int64_t i) { return swapped && i < 2 ? 1 - i : i; };

@@ -182,6 +182,7 @@ bool all_integers(const Scalar& a, const Scalar& b, const Scalar& c) {
 }  // namespace
 
 Tensor arange(Scalar start, Scalar stop, Scalar step, DType dtype, const Where& where) {
+    const Naming naming("arange");
     if (dtype == boolean) {
         fail("dtype/unsupported", "arange", where,
              {{"argument", "the result"}, {"got", dtype}, {"expected", "a number's dtype"}});
@@ -191,19 +192,29 @@ Tensor arange(Scalar start, Scalar stop, Scalar step, DType dtype, const Where& 
                                            : floating_range(start, stop, step, dtype, where);
 }
 Tensor arange(Scalar start, Scalar stop, Scalar step, const Where& where) {
+    const Naming naming("arange");
     return arange(start, stop, step, all_integers(start, stop, step) ? i64 : f32, where);
 }
 Tensor arange(Scalar start, Scalar stop, DType dtype, const Where& where) {
+    const Naming naming("arange");
     return arange(start, stop, 1, dtype, where);
 }
-Tensor arange(Scalar stop, DType dtype, const Where& where) { return arange(0, stop, 1, dtype, where); }
-Tensor arange(Scalar stop, const Where& where) { return arange(0, stop, 1, where); }
+Tensor arange(Scalar stop, DType dtype, const Where& where) {
+    const Naming naming("arange");
+    return arange(0, stop, 1, dtype, where);
+}
+Tensor arange(Scalar stop, const Where& where) {
+    const Naming naming("arange");
+    return arange(0, stop, 1, where);
+}
 
 Tensor linspace(double start, double stop, std::int64_t count, DType dtype, const Where& where) {
+    const Naming naming("linspace");
     return spaced(linspace_operation, start, stop, count, 0, dtype, where);
 }
 
 Tensor logspace(double start, double stop, std::int64_t count, double base, DType dtype, const Where& where) {
+    const Naming naming("logspace");
     if (!(base > 0) || !std::isfinite(base)) {
         fail("value/option", "logspace", where,
              {{"option", "base"},

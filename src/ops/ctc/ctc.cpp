@@ -102,11 +102,13 @@ Tensor record_gradient(const Attributes& a, const Tensor& x, const Tensor& losse
 }  // namespace ops::ctc
 
 Tensor ctc_loss(const Tensor& logits, const Tensor& targets, const CtcOptions& options, const Where& where) {
+    const Naming naming("ctc_loss");
     return ops::ctc::record_loss(ops::ctc::loss_operation, logits, targets, options, true, where);
 }
 
 Tensor ctc_loss_of_log_probabilities(const Tensor& log_probabilities, const Tensor& targets, const CtcOptions& options,
                                      const Where& where) {
+    const Naming naming("ctc_loss_of_log_probabilities");
     return ops::ctc::record_loss(ops::ctc::loss_of_log_probabilities_operation, log_probabilities, targets, options,
                                  false, where);
 }

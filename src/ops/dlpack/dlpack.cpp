@@ -91,6 +91,7 @@ DLManagedTensor* to_dlpack(const Tensor& tensor, const Where& where) {
 }
 
 Tensor from_dlpack(DLManagedTensor* managed, const Where& where) {
+    const Naming naming("from_dlpack");
     if (!managed) fail("tensor/undefined", "from_dlpack", where, {{"argument", "the structure"}});
     const DLTensor& t = managed->dl_tensor;
     const Device device = imported_device(t.device, where);

@@ -98,12 +98,14 @@ Ref<Storage> stored_number(std::uint64_t bits, Device device, const Where& where
 }  // namespace
 
 Tensor Tensor::to(DType dtype, const Where& where) const {
+    const Naming naming("to");
     if (!defined()) fail("tensor/undefined", "to", where, {{"argument", "the tensor"}});
     if (graph::value_of(*this).dtype == dtype) return *this;
     return graph::record(cast_operation, CastAttributes{dtype}, {*this}, where);
 }
 
 Tensor scalar(Scalar value, DType dtype, const Where& where) {
+    const Naming naming("scalar");
     if (!fits(value, dtype)) {
         fail("value/scalar", "scalar", where,
              {{"got", value.kind() == Scalar::Kind::floating ? Field("", value.floating()).value

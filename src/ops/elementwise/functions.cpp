@@ -55,6 +55,7 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b, const 
 }
 
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high, const Where& where) {
+    const Naming naming("clamp");
     for (const auto& bound : {low, high}) {
         if (bound && std::isnan(bound->floating())) {
             fail("value/option", "clamp", where,
@@ -81,6 +82,7 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> h
 }
 
 Tensor polygamma(std::int64_t n, const Tensor& x, const Where& where) {
+    const Naming naming("polygamma");
     if (n < 0) {
         fail("value/option", "polygamma", where,
              {{"option", "n"}, {"got", n}, {"expected", "at least 0"}, {"help", "n counts derivatives of digamma"}});
@@ -92,6 +94,7 @@ Tensor polygamma(std::int64_t n, const Tensor& x, const Where& where) {
 
 /// Tiles of f16 and bf16 hold f32, so the neighbour needs a loop that knows the storage.
 Tensor nextafter(const Operand& a, const Operand& b, const Where& where) {
+    const Naming naming("nextafter");
     const DType dtype = common("nextafter", a, b, where);
     const auto& op = dtype == f16    ? operation_of<"nextafter_f16">()
                      : dtype == bf16 ? operation_of<"nextafter_bf16">()

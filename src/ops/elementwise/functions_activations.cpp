@@ -25,6 +25,7 @@ void check(bool good, std::string_view operation, const char* option, double got
 }  // namespace
 
 Tensor relu(const Tensor& x, const Where& where) {
+    const Naming naming("relu");
     if (x.defined() && is_integer(x.dtype())) return maximum(x, 0, where);
     return apply(operation_of<"relu">(), x, where);
 }
@@ -34,6 +35,7 @@ Tensor leaky_relu(const Tensor& x, double slope, const Where& where) {
     return apply(operation_of<"leaky_relu">(), x, where, {{slope}});
 }
 Tensor prelu(const Tensor& x, const Tensor& slope, const Where& where) {
+    const Naming naming("prelu");
     const auto& op = operation_of<"prelu">();
     if (!x.defined() || !slope.defined() || slope.rank() != 1 || x.rank() < 2 || slope.size(0) == 1) {
         return apply(op, x, slope, where);
@@ -58,6 +60,7 @@ Tensor celu(const Tensor& x, double alpha, const Where& where) {
     return apply(operation_of<"celu">(), x, where, {{alpha}});
 }
 Tensor gelu(const Tensor& x, Gelu form, const Where& where) {
+    const Naming naming("gelu");
     return apply(form == Gelu::exact ? operation_of<"gelu">() : operation_of<"gelu_tanh">(), x, where);
 }
 Tensor softplus(const Tensor& x, double beta, double threshold, const Where& where) {
@@ -91,6 +94,7 @@ Tensor threshold(const Tensor& x, double threshold, double value, const Where& w
 }
 
 Tensor glu(const Tensor& x, std::int64_t axis, const Where& where) {
+    const Naming naming("glu");
     if (!x.defined()) fail("tensor/undefined", "glu", where, {{"argument", "the operand"}});
     const std::int64_t size = x.size(axis, where), half = size / 2;
     if (size % 2 != 0) {

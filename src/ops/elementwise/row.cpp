@@ -216,6 +216,7 @@ Shape broadcast_shape(std::string_view operation, std::span<const Tensor> inputs
 }
 
 Tensor apply(const Operation& op, const Tensor& x, const Where& where, const Params& params) {
+    const Naming naming(op.name);
     if (!x.defined()) fail("tensor/undefined", op.name, where, {{"argument", "the operand"}});
     const Row& row = row_of(op);
     const DType dtype = computed_in(row, graph::value_of(x).dtype, where);
@@ -225,17 +226,20 @@ Tensor apply(const Operation& op, const Tensor& x, const Where& where, const Par
 }
 
 Tensor apply(const Operation& op, const Operand& a, const Operand& b, const Where& where) {
+    const Naming naming(op.name);
     const Operand* const operands[] = {&a, &b};
     return record_all(op, operands, where);
 }
 
 Tensor apply(const Operation& op, const Operand& a, const Operand& b, const Operand& c, const Where& where) {
+    const Naming naming(op.name);
     const Operand* const operands[] = {&a, &b, &c};
     return record_all(op, operands, where);
 }
 
 Tensor apply_where(const Tensor& condition, const Operand& a, const Operand& b, const Where& where) {
     const Operation& op = operation_of<"where">();
+    const Naming naming(op.name);
     if (!condition.defined()) fail("tensor/undefined", op.name, where, {{"argument", "the condition"}});
     const Operand* const operands[] = {&a, &b};
     const DType dtype = common_dtype(op.name, operands, where);

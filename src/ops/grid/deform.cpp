@@ -191,6 +191,7 @@ namespace calor {
 
 Tensor deform_conv(const Tensor& x, const Tensor& offset, const Tensor& weight, const DeformConvOptions& o,
                    const Where& where) {
+    const Naming naming("deform_conv");
     using namespace ops::deform;  // NOLINT: the file implements this family
     check_ranks(x, offset, weight, where);
     InlineVector<Tensor, 3> inputs{x, offset, weight};

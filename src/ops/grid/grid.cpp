@@ -172,6 +172,7 @@ Tensor slope(const Tensor& x, const Tensor& g, const Tensor& h, const Attributes
 namespace calor {
 
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options, const Where& where) {
+    const Naming naming("grid_sample");
     ops::check_defined("grid_sample", x, "the input", where);
     ops::check_defined("grid_sample", grid, "the grid", where);
     ops::grid::Attributes a;
@@ -184,6 +185,7 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions&
 }
 
 Tensor affine_grid(const Tensor& theta, const Shape& size, bool align_corners, const Where& where) {
+    const Naming naming("affine_grid");
     ops::check_defined("affine_grid", theta, "theta", where);
     const std::int64_t rank = size.rank();
     if (!is_floating(theta.dtype())) {

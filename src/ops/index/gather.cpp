@@ -166,6 +166,7 @@ Tensor write(const graph::Operation& operation, const Tensor& x, std::int64_t ax
 }  // namespace
 
 Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& indices, const Where& where) {
+    const Naming naming("gather");
     ops::check_defined("gather", x, "the tensor", where);
     const Tensor at = index::checked_dtype("gather", indices, where);
     const std::int64_t along = ops::normalize_axis("gather", axis, x.rank(), where);
@@ -174,6 +175,7 @@ Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& indices, const W
 }
 
 Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t axis, const Where& where) {
+    const Naming naming("take_along_axis");
     ops::check_defined("take_along_axis", x, "the tensor", where);
     ops::check_defined("take_along_axis", indices, "the index tensor", where);
     const std::int64_t along = ops::normalize_axis("take_along_axis", axis, x.rank(), where);
@@ -198,11 +200,13 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, std::int64_t axis
 }
 
 Tensor scatter(const Tensor& x, std::int64_t axis, const Tensor& indices, const Tensor& values, const Where& where) {
+    const Naming naming("scatter");
     return write(scatter_operation, x, axis, indices, values, where);
 }
 
 Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& indices, const Tensor& values,
                    const Where& where) {
+    const Naming naming("scatter_add");
     ops::check_defined("scatter_add", x, "the tensor", where);
     index::check_addable("scatter_add", x, where);
     return write(scatter_add_operation, x, axis, indices, values, where);

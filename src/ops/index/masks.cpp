@@ -1,4 +1,5 @@
 // one_hot, nonzero, and selection by masks.
+#include <algorithm>
 #include <cstring>
 
 #include "calor/creation.h"
@@ -55,9 +56,10 @@ Tensor true_positions(std::string_view operation, const Tensor& flags, const Whe
     if (flags.device().kind != DeviceKind::cpu) return index::true_positions_on_gpu(operation, flags, where);
     const Tensor dense = contiguous(flags.detach(where), where);
     const auto bytes = dense.data<bool>(where);
-    std::vector<std::int64_t> positions;
+    auto positions = host_array<std::int64_t>(std::ranges::count(bytes, true), "nonzero", where);
+    auto next = positions.begin();
     for (std::size_t i = 0; i < bytes.size(); ++i) {
-        if (bytes[i]) positions.push_back(static_cast<std::int64_t>(i));
+        if (bytes[i]) *next++ = static_cast<std::int64_t>(i);
     }
     return from_host(positions.data(), std::ssize(positions), i64, {std::ssize(positions)}, Device{}, where);
 }
@@ -73,6 +75,7 @@ void check_mask(std::string_view operation, const Tensor& x, const Tensor& mask,
 }  // namespace
 
 Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype, const Where& where) {
+    const Naming naming("one_hot");
     const Tensor at = index::checked_dtype("one_hot", indices, where);
     if (classes < 0) {
         fail("value/option", "one_hot", where,
@@ -85,12 +88,13 @@ Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype, const W
 }
 
 Tensor nonzero(const Tensor& x, const Where& where) {
+    const Naming naming("nonzero");
     ops::check_defined("nonzero", x, "the tensor", where);
     const Tensor found = true_positions("nonzero", x.to(boolean, where), where);
     if (x.device().kind != DeviceKind::cpu) return index::unravel_on_gpu("nonzero", found, x.shape(), where);
     const auto positions = found.data<std::int64_t>(where);
     const std::int64_t rank = x.rank();
-    std::vector<std::int64_t> indices(positions.size() * static_cast<std::size_t>(rank));
+    auto indices = host_array<std::int64_t>(checked_multiply(std::ssize(positions), rank, where), "nonzero", where);
     for (std::size_t i = 0; i < positions.size(); ++i) {
         std::int64_t rest = positions[i];
         for (std::int64_t a = rank - 1; a >= 0; --a) {
@@ -102,6 +106,7 @@ Tensor nonzero(const Tensor& x, const Where& where) {
 }
 
 Tensor masked_select(const Tensor& x, const Tensor& mask, const Where& where) {
+    const Naming naming("masked_select");
     check_mask("masked_select", x, mask, where);
     Shape shape = x.rank() >= mask.rank() ? x.shape() : mask.shape();
     const Shape& shorter = x.rank() >= mask.rank() ? mask.shape() : x.shape();
@@ -114,6 +119,7 @@ Tensor masked_select(const Tensor& x, const Tensor& mask, const Where& where) {
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Operand& value, const Where& where) {
+    const Naming naming("masked_fill");
     check_mask("masked_fill", x, mask, where);
     return calor::where(mask, value, x, where);
 }

@@ -288,12 +288,14 @@ Tensor checked_list(std::string_view operation, const Tensor& indices, const Whe
 }  // namespace
 
 Tensor index_select(const Tensor& x, std::int64_t axis, const Tensor& indices, const Where& where) {
+    const Naming naming("index_select");
     ops::check_defined("index_select", x, "the tensor", where);
     const Tensor at = checked_list("index_select", indices, where);
     return select_with(x, at, {.axis = ops::normalize_axis("index_select", axis, x.rank(), where)}, where);
 }
 
 Tensor index_add(const Tensor& x, std::int64_t axis, const Tensor& indices, const Tensor& values, const Where& where) {
+    const Naming naming("index_add");
     ops::check_defined("index_add", x, "the tensor", where);
     ops::check_defined("index_add", values, "the tensor of values", where);
     const Tensor at = checked_list("index_add", indices, where);
@@ -313,6 +315,7 @@ Tensor index_add(const Tensor& x, std::int64_t axis, const Tensor& indices, cons
 }
 
 Tensor embedding(const Tensor& weight, const Tensor& indices, std::optional<std::int64_t> padding, const Where& where) {
+    const Naming naming("embedding");
     ops::check_defined("embedding", weight, "the weight", where);
     const Tensor at = index::checked_dtype("embedding", indices, where);
     if (weight.rank() < 1) {

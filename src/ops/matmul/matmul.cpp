@@ -179,6 +179,7 @@ namespace calor {
 using namespace ops::matmul;  // NOLINT: the file implements this family
 
 Tensor matmul(const Tensor& a, const Tensor& b, const Where& where) {
+    const Naming naming("matmul");
     constexpr const char* help = "operands are vectors [K], matrices [M, K], or batches of matrices";
     check_rank("matmul", a, "the left operand", 1, any_rank, help, where);
     check_rank("matmul", b, "the right operand", 1, any_rank, help, where);
@@ -193,6 +194,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, const Where& where) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Where& where) {
+    const Naming naming("linear");
     check_rank("linear", x, "the input", 1, any_rank, "the input is [..., in]", where);
     check_rank("linear", weight, "the weight", 2, 2, "a weight is [out, in]", where);
     const std::int64_t in = weight.shape()[1], out = weight.shape()[0];
@@ -215,12 +217,14 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const W
 }
 
 Tensor dot(const Tensor& a, const Tensor& b, const Where& where) {
+    const Naming naming("dot");
     check_rank("dot", a, "the left operand", 1, 1, "dot() takes two vectors", where);
     check_rank("dot", b, "the right operand", 1, 1, "dot() takes two vectors", where);
     return matmul(a, b, where);
 }
 
 Tensor outer(const Tensor& a, const Tensor& b, const Where& where) {
+    const Naming naming("outer");
     check_rank("outer", a, "the left operand", 1, 1, "outer() takes two vectors", where);
     check_rank("outer", b, "the right operand", 1, 1, "outer() takes two vectors", where);
     return matmul(reshape(a, {a.shape()[0], 1}, where), reshape(b, {1, b.shape()[0]}, where), where);

@@ -112,6 +112,7 @@ Tensor normalize_last(std::string_view operation, const Tensor& x, std::int64_t 
 
 BatchNormResult batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, double epsilon,
                            const Where& where) {
+    const Naming naming("batch_norm");
     const Tensor x = checked("batch_norm", input, epsilon, where);
     check_rank("batch_norm", x, 2, "the input is [N, C, spatial...]", where);
     const Shape channels{x.shape()[1]};
@@ -127,6 +128,7 @@ BatchNormResult batch_norm(const Tensor& input, const Tensor& weight, const Tens
 
 Tensor batch_norm_inference(const Tensor& input, const Tensor& mean, const Tensor& variance, const Tensor& weight,
                             const Tensor& bias, double epsilon, const Where& where) {
+    const Naming naming("batch_norm_inference");
     constexpr std::string_view name = "batch_norm_inference";
     const Tensor x = checked(name, input, epsilon, where);
     check_rank(name, x, 2, "the input is [N, C, spatial...]", where);
@@ -145,17 +147,20 @@ Tensor batch_norm_inference(const Tensor& input, const Tensor& mean, const Tenso
 
 Tensor layer_norm(const Tensor& input, std::int64_t axes, const Tensor& weight, const Tensor& bias, double epsilon,
                   const Where& where) {
+    const Naming naming("layer_norm");
     const Tensor x = checked("layer_norm", input, epsilon, where);
     return normalize_last("layer_norm", x, axes, weight, bias, {.epsilon = epsilon}, where);
 }
 
 Tensor rms_norm(const Tensor& input, std::int64_t axes, const Tensor& weight, double epsilon, const Where& where) {
+    const Naming naming("rms_norm");
     const Tensor x = checked("rms_norm", input, epsilon, where);
     return normalize_last("rms_norm", x, axes, weight, {}, {.epsilon = epsilon, .centred = false}, where);
 }
 
 Tensor group_norm(const Tensor& input, std::int64_t groups, const Tensor& weight, const Tensor& bias, double epsilon,
                   const Where& where) {
+    const Naming naming("group_norm");
     const Tensor x = checked("group_norm", input, epsilon, where);
     check_rank("group_norm", x, 2, "the input is [N, C, spatial...]", where);
     const std::int64_t channels = x.shape()[1];
@@ -179,6 +184,7 @@ Tensor group_norm(const Tensor& input, std::int64_t groups, const Tensor& weight
 
 Tensor instance_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, double epsilon,
                      const Where& where) {
+    const Naming naming("instance_norm");
     const Tensor x = checked("instance_norm", input, epsilon, where);
     check_rank("instance_norm", x, 3, "the input is [N, C, spatial...] with at least one spatial axis", where);
     check_parameter("instance_norm", weight, "the weight", x, {x.shape()[1]}, where);

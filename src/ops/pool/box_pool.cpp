@@ -122,14 +122,17 @@ using namespace ops::pool;  // NOLINT: the file implements this family
 
 MaxPoolResult adaptive_max_pool_with_indices(const Tensor& x, const AdaptiveMaxPoolOptions& options,
                                              const Where& where) {
+    const Naming naming("adaptive_max_pool_with_indices");
     return adaptive("adaptive_max_pool_with_indices", x, options, where);
 }
 Tensor adaptive_max_pool(const Tensor& x, const AdaptiveMaxPoolOptions& options, const Where& where) {
+    const Naming naming("adaptive_max_pool");
     return adaptive("adaptive_max_pool", x, options, where).values;
 }
 
 MaxPoolResult fractional_max_pool(const Tensor& x, const FractionalMaxPoolOptions& options, Generator& generator,
                                   const Where& where) {
+    const Naming naming("fractional_max_pool");
     constexpr std::string_view operation = "fractional_max_pool";
     BoxAttributes a{sizes_of(operation, x, where), {}, {}};
     const std::int64_t rank = a.sizes.rank();
@@ -155,6 +158,7 @@ MaxPoolResult fractional_max_pool(const Tensor& x, const FractionalMaxPoolOption
 }
 
 Tensor max_unpool(const Tensor& values, const Tensor& indices, const Dims& sizes, const Where& where) {
+    const Naming naming("max_unpool");
     constexpr std::string_view operation = "max_unpool";
     ops::check_defined(operation, values, "the values", where);
     ops::check_defined(operation, indices, "the indices", where);
@@ -184,6 +188,7 @@ Tensor max_unpool(const Tensor& values, const Tensor& indices, const Dims& sizes
 }
 
 Tensor lp_pool(const Tensor& x, const LpPoolOptions& o, const Where& where) {
+    const Naming naming("lp_pool");
     ops::check_defined("lp_pool", x, "the input", where);
     if (!is_floating(x.dtype())) {
         fail("dtype/unsupported", "lp_pool", where,

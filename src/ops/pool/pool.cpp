@@ -148,12 +148,14 @@ namespace calor {
 using namespace ops::pool;  // NOLINT: the file implements this family
 
 Tensor max_pool(const Tensor& x, const MaxPoolOptions& options, const Where& where) {
+    const Naming naming("max_pool");
     Attributes a = resolve("max_pool", x, options, where);
     a.taps = x.tracked() && grad_enabled();
     return graph::record(max_operation, std::move(a), {x}, where);
 }
 
 MaxPoolResult max_pool_with_indices(const Tensor& x, const MaxPoolOptions& options, const Where& where) {
+    const Naming naming("max_pool_with_indices");
     Attributes a = resolve("max_pool_with_indices", x, options, where);
     a.taps = true;
     const Tensor values = graph::record(max_operation, a, {x}, where);

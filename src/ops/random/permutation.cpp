@@ -68,6 +68,7 @@ const graph::Operation permutation_operation{
 }  // namespace
 
 Tensor permutation(std::int64_t n, DType dtype, Generator& generator, const Where& where) {
+    const Naming naming("permutation");
     if (!is_integer(dtype)) {
         fail("dtype/unsupported", "permutation", where,
              {{"argument", "the result"}, {"got", dtype}, {"expected", "an integer dtype"}});

@@ -295,6 +295,7 @@ double largest(DType dtype) {
 using random::RandomAttributes;
 
 Tensor uniform(const Shape& shape, double low, double high, DType dtype, Generator& generator, const Where& where) {
+    const Naming naming("uniform");
     random::check_floating("uniform", dtype, where);
     const double most = random::largest(dtype);
     random::check(std::abs(low) <= most, "uniform", "low", {"got", low}, "a finite number of the dtype",
@@ -308,6 +309,7 @@ Tensor uniform(const Shape& shape, double low, double high, DType dtype, Generat
 }
 
 Tensor normal(const Shape& shape, double mean, double std, DType dtype, Generator& generator, const Where& where) {
+    const Naming naming("normal");
     random::check_floating("normal", dtype, where);
     const double most = random::largest(dtype);
     random::check(std::abs(mean) <= most, "normal", "mean", {"got", mean}, "a finite number of the dtype",
@@ -320,6 +322,7 @@ Tensor normal(const Shape& shape, double mean, double std, DType dtype, Generato
 
 Tensor truncated_normal(const Shape& shape, double mean, double std, double low, double high, DType dtype,
                         Generator& generator, const Where& where) {
+    const Naming naming("truncated_normal");
     random::check_floating("truncated_normal", dtype, where);
     random::check(std::isfinite(mean), "truncated_normal", "mean", {"got", mean}, "a finite number",
                   "it is the middle of the whole distribution", where);
@@ -346,12 +349,14 @@ Tensor truncated_normal(const Shape& shape, double mean, double std, double low,
 }
 
 Tensor bernoulli(double p, const Shape& shape, DType dtype, Generator& generator, const Where& where) {
+    const Naming naming("bernoulli");
     random::check(p >= 0 && p <= 1, "bernoulli", "p", {"got", p}, "0 to 1", "it is a probability", where);
     RandomAttributes a{.shape = shape, .dtype = boolean, .at = {}, .a = p};
     return random::record(random::bernoulli_operation, std::move(a), 4, generator, where).to(dtype, where);
 }
 
 Tensor bernoulli(const Tensor& p, Generator& generator, const Where& where) {
+    const Naming naming("bernoulli");
     ops::check_defined("bernoulli", p, "the probabilities", where);
     random::check_floating("bernoulli", p.dtype(), where);
     const std::int64_t count = p.numel(where);
@@ -363,6 +368,7 @@ Tensor bernoulli(const Tensor& p, Generator& generator, const Where& where) {
 
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype, Generator& generator,
                const Where& where) {
+    const Naming naming("randint");
     if (!is_integer(dtype)) {
         fail("dtype/unsupported", "randint", where,
              {{"argument", "the result"}, {"got", dtype}, {"expected", "an integer dtype"}});

@@ -29,6 +29,7 @@ Tensor general_norm(const Tensor& x, double p, const Axes& axes, bool keepdims, 
 }  // namespace
 
 Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdims, const Where& where) {
+    const Naming naming("norm");
     ops::check_defined("norm", x, "the tensor", where);
     if (std::isnan(p)) {
         fail("value/option", "norm", where,

@@ -135,11 +135,13 @@ Tensor sum(const Tensor& x, const Axes& axes, bool keepdims, const Where& where)
 }
 
 Tensor mean(const Tensor& x, const Axes& axes, bool keepdims, const Where& where) {
+    const Naming naming("mean");
     return ops::record_reduction(mean_operation, Reduction::mean, ops::to_floating(mean_operation.name, x, where), axes,
                                  keepdims, 0, where);
 }
 
 Tensor prod(const Tensor& x, const Axes& axes, bool keepdims, const Where& where) {
+    const Naming naming("prod");
     ops::check_defined(prod_operation.name, x, "the tensor", where);
     return ops::record_reduction(prod_operation, Reduction::prod, x.dtype() == boolean ? x.to(i64, where) : x, axes,
                                  keepdims, 0, where);
@@ -162,32 +164,38 @@ Tensor argmin(const Tensor& x, const Axes& axes, bool keepdims, const Where& whe
 }
 
 Tensor any(const Tensor& x, const Axes& axes, bool keepdims, const Where& where) {
+    const Naming naming("any");
     return ops::record_reduction(any_operation, Reduction::any, truth(any_operation.name, x, where), axes, keepdims, 0,
                                  where);
 }
 
 Tensor all(const Tensor& x, const Axes& axes, bool keepdims, const Where& where) {
+    const Naming naming("all");
     return ops::record_reduction(all_operation, Reduction::all, truth(all_operation.name, x, where), axes, keepdims, 0,
                                  where);
 }
 
 Tensor count_nonzero(const Tensor& x, const Axes& axes, bool keepdims, const Where& where) {
+    const Naming naming("count_nonzero");
     return ops::record_reduction(count_nonzero_operation, Reduction::sum, truth(count_nonzero_operation.name, x, where),
                                  axes, keepdims, 0, where);
 }
 
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims, const Where& where) {
+    const Naming naming("logsumexp");
     return ops::record_reduction(logsumexp_operation, Reduction::logsumexp,
                                  ops::to_floating(logsumexp_operation.name, x, where), axes, keepdims, 0, where);
 }
 
 Tensor var(const Tensor& x, const Axes& axes, bool keepdims, double correction, const Where& where) {
+    const Naming naming("var");
     check_correction(var_operation.name, correction, where);
     return ops::record_reduction(var_operation, Reduction::var, ops::to_floating(var_operation.name, x, where), axes,
                                  keepdims, correction, where);
 }
 
 Tensor std(const Tensor& x, const Axes& axes, bool keepdims, double correction, const Where& where) {
+    const Naming naming("std");
     check_correction(std_operation.name, correction, where);
     return ops::record_reduction(std_operation, Reduction::std, ops::to_floating(std_operation.name, x, where), axes,
                                  keepdims, correction, where);

@@ -10,6 +10,7 @@ namespace calor {
 using namespace ops::resample;  // NOLINT: the file implements this family
 
 Tensor avg_pool(const Tensor& x, const AvgPoolOptions& o, const Where& where) {
+    const Naming naming("avg_pool");
     constexpr std::string_view name = "avg_pool";
     ops::check_defined(name, x, "the input", where);
     if (x.rank() < 3) fail("pool/rank", name, where, {{"got", x.rank()}}, describe(x));
@@ -43,6 +44,7 @@ Tensor avg_pool(const Tensor& x, const AvgPoolOptions& o, const Where& where) {
 }
 
 Tensor adaptive_avg_pool(const Tensor& x, const AdaptiveAvgPoolOptions& o, const Where& where) {
+    const Naming naming("adaptive_avg_pool");
     constexpr std::string_view name = "adaptive_avg_pool";
     check_rank(name, x, where);
     check_floating(name, x, where);

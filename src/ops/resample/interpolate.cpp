@@ -165,6 +165,7 @@ Tensor inside_mask(const Tensor& y, const Axes& axes, const Tensor& x, const Tar
 }  // namespace
 
 Tensor interpolate(const Tensor& x, const InterpolateOptions& o, const Where& where) {
+    const Naming naming("interpolate");
     constexpr std::string_view name = "interpolate";
     check_rank(name, x, where);
     check_dtype(name, x, o.mode, where);
@@ -187,6 +188,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o, const Where& wh
 }
 
 Tensor resize(const Tensor& x, const ResizeOptions& o, const Where& where) {
+    const Naming naming("resize");
     constexpr std::string_view name = "resize";
     ops::check_defined(name, x, "the input", where);
     check_dtype(name, x, o.mode, where);

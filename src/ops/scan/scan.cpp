@@ -192,16 +192,19 @@ RunningExtreme record_extreme(const graph::Operation& op, const Tensor& x, std::
 }  // namespace
 
 Tensor cumsum(const Tensor& x, std::int64_t axis, const ScanOptions& options, const Where& where) {
+    const Naming naming("cumsum");
     const Attributes a = attributes("cumsum", Kind::sum, x, axis, options, where);
     return record_sum(x.dtype() == boolean ? x.to(i64, where) : x, a, where);
 }
 
 Tensor cumprod(const Tensor& x, std::int64_t axis, const ScanOptions& options, const Where& where) {
+    const Naming naming("cumprod");
     const Attributes a = attributes("cumprod", Kind::product, x, axis, options, where);
     return record_product(x.dtype() == boolean ? x.to(i64, where) : x, a, where);
 }
 
 Tensor logcumsumexp(const Tensor& x, std::int64_t axis, const ScanOptions& options, const Where& where) {
+    const Naming naming("logcumsumexp");
     Attributes a = attributes("logcumsumexp", Kind::logsumexp, x, axis, options, where);
     a.exclusive = false;
     const Tensor y = record_logarithm(is_floating(x.dtype()) ? x : x.to(f32, where), a, where);
@@ -216,14 +219,17 @@ Tensor logcumsumexp(const Tensor& x, std::int64_t axis, const ScanOptions& optio
 }
 
 RunningExtreme cummax(const Tensor& x, std::int64_t axis, bool reverse, const Where& where) {
+    const Naming naming("cummax");
     return record_extreme(cummax_operation, x, axis, reverse, where);
 }
 
 RunningExtreme cummin(const Tensor& x, std::int64_t axis, bool reverse, const Where& where) {
+    const Naming naming("cummin");
     return record_extreme(cummin_operation, x, axis, reverse, where);
 }
 
 Tensor linear_recurrence(const Tensor& a, const Tensor& b, std::int64_t axis, bool reverse, const Where& where) {
+    const Naming naming("linear_recurrence");
     constexpr std::string_view name = "linear_recurrence";
     ops::check_defined(name, a, "the factors", where);
     ops::check_defined(name, b, "the summands", where);

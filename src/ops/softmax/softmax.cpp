@@ -167,10 +167,12 @@ Tensor record_softmax(const graph::Operation& op, SoftmaxKernel kind, const Tens
 }  // namespace
 
 Tensor softmax(const Tensor& x, std::int64_t axis, const Where& where) {
+    const Naming naming("softmax");
     return record_softmax(softmax_operation, SoftmaxKernel::softmax, x, axis, where);
 }
 
 Tensor log_softmax(const Tensor& x, std::int64_t axis, const Where& where) {
+    const Naming naming("log_softmax");
     return record_softmax(log_softmax_operation, SoftmaxKernel::log_softmax, x, axis, where);
 }
 

@@ -60,6 +60,7 @@ void check_k(std::string_view operation, std::int64_t k, std::int64_t least, std
 }  // namespace
 
 SortResult sort(const Tensor& x, std::int64_t axis, bool descending, const Where& where) {
+    const Naming naming("sort");
     ops::check_defined("sort", x, "the tensor", where);
     const std::int64_t at = ops::normalize_axis("sort", axis, std::max<std::int64_t>(x.rank(), 1), where);
     const OnDevice scope(x.device());
@@ -68,10 +69,12 @@ SortResult sort(const Tensor& x, std::int64_t axis, bool descending, const Where
 }
 
 Tensor argsort(const Tensor& x, std::int64_t axis, bool descending, const Where& where) {
+    const Naming naming("argsort");
     return sort(x, axis, descending, where).indices;
 }
 
 SortResult topk(const Tensor& x, std::int64_t k, std::int64_t axis, bool largest, const Where& where) {
+    const Naming naming("topk");
     ops::check_defined("topk", x, "the tensor", where);
     const std::int64_t at = ops::normalize_axis("topk", axis, x.rank(), where);
     check_k("topk", k, 0, x.shape()[at], where);
@@ -79,6 +82,7 @@ SortResult topk(const Tensor& x, std::int64_t k, std::int64_t axis, bool largest
 }
 
 SortResult kthvalue(const Tensor& x, std::int64_t k, std::int64_t axis, const Where& where) {
+    const Naming naming("kthvalue");
     ops::check_defined("kthvalue", x, "the tensor", where);
     const std::int64_t at = ops::normalize_axis("kthvalue", axis, x.rank(), where);
     check_k("kthvalue", k, 1, x.shape()[at], where);

@@ -59,6 +59,7 @@ bool constant(const Tensor& t) {
 }  // namespace
 
 Tensor Tensor::to(Device device, const Where& where) const {
+    const Naming naming("to");
     if (!defined()) fail("tensor/undefined", "to", where, {{"argument", "the tensor"}});
     (void)backend(device, where);  // refuses devices that do not exist
     if (device == node_->device) return *this;

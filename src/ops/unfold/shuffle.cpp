@@ -31,6 +31,7 @@ std::int64_t product(const Dims& dims, const Where& where) {
 }  // namespace
 
 Tensor pixel_shuffle(const Tensor& x, const PerAxis& factors, const Where& where) {
+    const Naming naming("pixel_shuffle");
     const Dims f = factors_of("pixel_shuffle", x, factors, where);
     const std::int64_t rank = f.rank(), parts = product(f, where), channels = x.shape()[1];
     if (channels % parts != 0) {
@@ -50,6 +51,7 @@ Tensor pixel_shuffle(const Tensor& x, const PerAxis& factors, const Where& where
 }
 
 Tensor pixel_unshuffle(const Tensor& x, const PerAxis& factors, const Where& where) {
+    const Naming naming("pixel_unshuffle");
     const Dims f = factors_of("pixel_unshuffle", x, factors, where);
     const std::int64_t rank = f.rank();
     Shape split{x.shape()[0], x.shape()[1]};

@@ -130,6 +130,7 @@ namespace calor {
 using namespace ops::unfold;  // NOLINT: the file implements this family
 
 Tensor windows(const Tensor& x, const WindowsOptions& options, const Where& where) {
+    const Naming naming("windows");
     ops::check_defined("windows", x, "the input", where);
     Axes axes;
     if (options.axes.empty()) {
@@ -143,6 +144,7 @@ Tensor windows(const Tensor& x, const WindowsOptions& options, const Where& wher
 }
 
 Tensor unfold(const Tensor& x, const UnfoldOptions& options, const Where& where) {
+    const Naming naming("unfold");
     ops::check_defined("unfold", x, "the input", where);
     const Axes axes = spatial_axes("unfold", x, where);
     const Attributes a = resolve("unfold", x.shape(), axes, options, where);
@@ -155,6 +157,7 @@ Tensor unfold(const Tensor& x, const UnfoldOptions& options, const Where& where)
 }
 
 Tensor fold(const Tensor& columns, const Dims& sizes, const UnfoldOptions& options, const Where& where) {
+    const Naming naming("fold");
     ops::check_defined("fold", columns, "the columns", where);
     if (columns.rank() != 3) {
         fail("shape/rank", "fold", where,

@@ -81,14 +81,19 @@ const graph::Operation permute_operation{.name = "permute",
 }  // namespace
 
 Tensor expand(const Tensor& x, const Shape& shape, const Where& where) {
+    const Naming naming("expand");
     ops::check_defined("expand", x, "the tensor", where);
     if (x.shape() == shape) return x;
     return graph::record(expand_operation, ListAttributes{shape}, {x}, where);
 }
 
-Tensor broadcast_to(const Tensor& x, const Shape& shape, const Where& where) { return expand(x, shape, where); }
+Tensor broadcast_to(const Tensor& x, const Shape& shape, const Where& where) {
+    const Naming naming("broadcast_to");
+    return expand(x, shape, where);
+}
 
 Tensor permute(const Tensor& x, const Axes& axes, const Where& where) {
+    const Naming naming("permute");
     ops::check_defined("permute", x, "the tensor", where);
     if (axes.rank() != x.rank()) {
         fail("value/count", "permute", where, {{"option", "axes"}, {"got", axes.rank()}, {"expected", x.rank()}});
@@ -100,6 +105,7 @@ Tensor permute(const Tensor& x, const Axes& axes, const Where& where) {
 }
 
 Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b, const Where& where) {
+    const Naming naming("transpose");
     ops::check_defined("transpose", x, "the tensor", where);
     Axes order;
     for (std::int64_t i = 0; i < x.rank(); ++i) order.push_back(i);
@@ -109,6 +115,7 @@ Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b, const Where& w
 }
 
 Tensor movedim(const Tensor& x, const Axes& from, const Axes& to, const Where& where) {
+    const Naming naming("movedim");
     ops::check_defined("movedim", x, "the tensor", where);
     if (from.rank() != to.rank()) {
         fail("value/count", "movedim", where, {{"option", "to"}, {"got", to.rank()}, {"expected", from.rank()}});
@@ -133,6 +140,7 @@ Tensor movedim(const Tensor& x, const Axes& from, const Axes& to, const Where& w
 }
 
 Tensor squeeze(const Tensor& x, const Axes& axes, const Where& where) {
+    const Naming naming("squeeze");
     ops::check_defined("squeeze", x, "the tensor", where);
     Axes drop;
     if (axes.empty()) {
@@ -156,6 +164,7 @@ Tensor squeeze(const Tensor& x, const Axes& axes, const Where& where) {
 }
 
 Tensor unsqueeze(const Tensor& x, std::int64_t axis, const Where& where) {
+    const Naming naming("unsqueeze");
     ops::check_defined("unsqueeze", x, "the tensor", where);
     Shape shape = x.shape();
     shape.insert(ops::normalize_axis("unsqueeze", axis, x.rank() + 1, where), 1);

@@ -147,6 +147,8 @@ std::vector<Tensor> split_every(std::string_view operation, const Tensor& x, std
                                 const Where& where) {
     Dims sizes;
     std::int64_t rest = x.shape()[axis];
+    constexpr std::int64_t bytes_of_a_part = 256;  // its size, its handle and its place in the node, at least
+    check_host_memory(checked_multiply(rest / size, bytes_of_a_part, where), operation, where);
     do {
         sizes.push_back(std::min(size, rest));
         rest -= sizes.back();
@@ -171,18 +173,21 @@ std::vector<Tensor> promoted(std::string_view operation, const std::vector<Tenso
 
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, std::int64_t axis,
                           const Where& where) {
+    const Naming naming("split");
     ops::check_defined("split", x, "the tensor", where);
     const std::int64_t at = ops::normalize_axis("split", axis, x.rank(), where);
     return split_into("split", x, Dims(std::span(sizes)), at, where);
 }
 
 std::vector<Tensor> split(const Tensor& x, std::int64_t size, std::int64_t axis, const Where& where) {
+    const Naming naming("split");
     ops::check_defined("split", x, "the tensor", where);
     check_positive("split", "size", size, where);
     return split_every("split", x, size, ops::normalize_axis("split", axis, x.rank(), where), where);
 }
 
 std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, std::int64_t axis, const Where& where) {
+    const Naming naming("chunk");
     ops::check_defined("chunk", x, "the tensor", where);
     check_positive("chunk", "count", count, where);
     const std::int64_t at = ops::normalize_axis("chunk", axis, x.rank(), where), size = x.shape()[at];
@@ -191,6 +196,7 @@ std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, std::int64_t axis
 }
 
 Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis, const Where& where) {
+    const Naming naming("concat");
     const std::vector<Tensor> inputs = promoted("concat", parts, where);
     const std::int64_t at = ops::normalize_axis("concat", axis, inputs[0].rank(), where);
     if (inputs.size() == 1) return inputs[0];
@@ -198,6 +204,7 @@ Tensor concat(const std::vector<Tensor>& parts, std::int64_t axis, const Where& 
 }
 
 Tensor stack(const std::vector<Tensor>& parts, std::int64_t axis, const Where& where) {
+    const Naming naming("stack");
     std::vector<Tensor> inputs = promoted("stack", parts, where);
     const Shape shape = inputs[0].shape();
     const std::int64_t at = ops::normalize_axis("stack", axis, shape.rank() + 1, where);
@@ -215,6 +222,7 @@ Tensor stack(const std::vector<Tensor>& parts, std::int64_t axis, const Where& w
 }
 
 Tensor tile(const Tensor& x, const Dims& repeats, const Where& where) {
+    const Naming naming("tile");
     ops::check_defined("tile", x, "the tensor", where);
     const std::int64_t rank = std::max(x.rank(), repeats.rank()), lead = rank - repeats.rank(), first = rank - x.rank();
     Shape apart, stretched, joined;  // [1, s] per axis, [r, s], [r * s]
@@ -236,6 +244,7 @@ Tensor tile(const Tensor& x, const Dims& repeats, const Where& where) {
 }
 
 Tensor repeat(const Tensor& x, std::int64_t count, std::int64_t axis, const Where& where) {
+    const Naming naming("repeat");
     ops::check_defined("repeat", x, "the tensor", where);
     const std::int64_t at = ops::normalize_axis("repeat", axis, x.rank(), where);
     if (count < 0) {
@@ -250,6 +259,7 @@ Tensor repeat(const Tensor& x, std::int64_t count, std::int64_t axis, const Wher
 }
 
 Tensor roll(const Tensor& x, const Dims& shifts, const Axes& axes, const Where& where) {
+    const Naming naming("roll");
     ops::check_defined("roll", x, "the tensor", where);
     if (shifts.rank() != axes.rank()) {
         fail("value/count", "roll", where, {{"option", "shifts"}, {"got", shifts.rank()}, {"expected", axes.rank()}});

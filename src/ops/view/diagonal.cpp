@@ -123,6 +123,7 @@ Tensor take(const Tensor& x, const DiagonalAttributes& attributes, const Where& 
 }  // namespace
 
 Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t axis1, std::int64_t axis2, const Where& where) {
+    const Naming naming("diagonal");
     ops::check_defined("diagonal", x, "the tensor", where);
     (void)ops::normalize_axes("diagonal", {axis1, axis2}, x.rank(), where);
     return take(x,
@@ -132,6 +133,7 @@ Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t axis1, std::i
 }
 
 Tensor diag_embed(const Tensor& x, std::int64_t offset, const Where& where) {
+    const Naming naming("diag_embed");
     ops::check_defined("diag_embed", x, "the tensor", where);
     (void)ops::normalize_axis("diag_embed", -1, x.rank(), where);
     constexpr std::int64_t most = std::int64_t{1} << 62;

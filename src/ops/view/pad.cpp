@@ -124,6 +124,7 @@ std::uint64_t element_bits(const Scalar& value, DType dtype, const Where& where)
 }  // namespace
 
 Tensor pad(const Tensor& x, const std::vector<Padding>& paddings, const PadOptions& options, const Where& where) {
+    const Naming naming("pad");
     ops::check_defined("pad", x, "the tensor", where);
     const std::vector<Padding> all = spread(x, paddings, options.axes, where);
     // Cut first, then surround.
@@ -148,9 +149,11 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& paddings, const PadOptio
 }
 
 Tensor pad(const Tensor& x, const std::vector<Padding>& paddings, Scalar value, const Where& where) {
+    const Naming naming("pad");
     return pad(x, paddings, PadOptions{.value = value}, where);
 }
 Tensor pad(const Tensor& x, const std::vector<Padding>& paddings, PadMode mode, const Where& where) {
+    const Naming naming("pad");
     return pad(x, paddings, PadOptions{.mode = mode}, where);
 }
 

@@ -122,12 +122,14 @@ const graph::Operation contiguous_operation{.name = "contiguous",
 }  // namespace
 
 Tensor reshape(const Tensor& x, const Shape& shape, const Where& where) {
+    const Naming naming("reshape");
     ops::check_defined("reshape", x, "the tensor", where);
     if (x.shape() == shape) return x;
     return graph::record(reshape_operation, ShapeAttributes{shape}, {x}, where);
 }
 
 Tensor flatten(const Tensor& x, std::int64_t first, std::int64_t last, const Where& where) {
+    const Naming naming("flatten");
     ops::check_defined("flatten", x, "the tensor", where);
     const std::int64_t rank = std::max<std::int64_t>(x.rank(), 1);
     const std::int64_t from = ops::normalize_axis("flatten", first, rank, where);
@@ -151,6 +153,7 @@ Tensor flatten(const Tensor& x, std::int64_t first, std::int64_t last, const Whe
 }
 
 Tensor unflatten(const Tensor& x, std::int64_t axis, const Shape& sizes, const Where& where) {
+    const Naming naming("unflatten");
     ops::check_defined("unflatten", x, "the tensor", where);
     const std::int64_t at = ops::normalize_axis("unflatten", axis, x.rank(), where);
     Shape shape = x.shape();
@@ -177,6 +180,7 @@ Tensor unflatten(const Tensor& x, std::int64_t axis, const Shape& sizes, const W
 }
 
 Tensor contiguous(const Tensor& x, const Where& where) {
+    const Naming naming("contiguous");
     ops::check_defined("contiguous", x, "the tensor", where);
     if (x.evaluated() && is_contiguous(x.shape(), graph::value_of(x).layout.strides)) return x;
     return graph::record(contiguous_operation, {}, {x}, where);

@@ -72,6 +72,7 @@ Tensor ops::take_ranges(const Tensor& x, const Ranges& ranges, const Where& wher
 }
 
 Tensor slice(const Tensor& x, const std::vector<Slice>& slices, const Where& where) {
+    const Naming naming("slice");
     ops::check_defined("slice", x, "the tensor", where);
     if (std::ssize(slices) > x.rank()) {
         fail("value/count", "slice", where,
@@ -84,6 +85,7 @@ Tensor slice(const Tensor& x, const std::vector<Slice>& slices, const Where& whe
 }
 
 Tensor slice(const Tensor& x, std::int64_t axis, const Slice& range, const Where& where) {
+    const Naming naming("slice");
     ops::check_defined("slice", x, "the tensor", where);
     Ranges ranges = whole(x);
     cut(ranges, ops::normalize_axis("slice", axis, x.rank(), where), range, where);
@@ -91,6 +93,7 @@ Tensor slice(const Tensor& x, std::int64_t axis, const Slice& range, const Where
 }
 
 Tensor select(const Tensor& x, std::int64_t axis, std::int64_t index, const Where& where) {
+    const Naming naming("select");
     ops::check_defined("select", x, "the tensor", where);
     const std::int64_t at = ops::normalize_axis("select", axis, x.rank(), where), size = x.shape()[at];
     const std::int64_t position = index < 0 ? index + size : index;
@@ -106,6 +109,7 @@ Tensor select(const Tensor& x, std::int64_t axis, std::int64_t index, const Wher
 }
 
 Tensor narrow(const Tensor& x, std::int64_t axis, std::int64_t start, std::int64_t length, const Where& where) {
+    const Naming naming("narrow");
     ops::check_defined("narrow", x, "the tensor", where);
     const std::int64_t at = ops::normalize_axis("narrow", axis, x.rank(), where), size = x.shape()[at];
     if (start < 0 || start > size) {
@@ -131,6 +135,7 @@ Tensor narrow(const Tensor& x, std::int64_t axis, std::int64_t start, std::int64
 }
 
 Tensor flip(const Tensor& x, const Axes& axes, const Where& where) {
+    const Naming naming("flip");
     ops::check_defined("flip", x, "the tensor", where);
     Ranges ranges = whole(x);
     for (const std::int64_t a : ops::normalize_axes("flip", axes, x.rank(), where)) {
