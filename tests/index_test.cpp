@@ -147,6 +147,7 @@ TEST(Select, RowsAndReferenceAgreeWithGather) {
 }
 
 TEST(Select, SaysWhichImplementationRan) {
+    const ca::OnDevice scope(ca::Device{});
     const Tensor x = counting({50, 64}, ca::f32), at = some_indices({8}, 50);
     EXPECT_NE(ca::explain_plan(ca::index_select(x, 0, at)).find("rows"), std::string::npos);
     EXPECT_NE(ca::explain_plan(ca::index_select(ca::flip(x), 0, at)).find("reference; not rows"), std::string::npos);

@@ -116,10 +116,11 @@ public:
         l.size(c_.inputs[1].stride(0)).size(c_.inputs[2].stride(0));
         scores(l).run((t1 - t0) * p_.samples());
     }
-    void log_sums(const View& to) const {
+    void log_sums(const View& to) {
+        rests_ = graph::scratch(c_, checked_multiply(to.count(), size_of(wide_), c_.where));
         gpu::Launch l = start_launch("log_sums");
         l.threads(128);
-        l.buffer(x_).buffer(tables_.memory).buffer(to).size(p_.samples());
+        l.buffer(x_).buffer(tables_.memory).buffer(to).buffer(rests_).size(p_.samples());
         scores(l).run(to.count());
     }
 
@@ -151,7 +152,12 @@ private:
     void launch_forward(bool keeps, std::int64_t t0, std::int64_t t1, const Start& start, const Start& last,
                         void* losses) const {
         gpu::Launch l = start_walk("forward");
-        l.buffer(x_).buffer(sums_data()).buffer(tables_.memory).buffer(start.column).buffer(start.offsets);
+        l.buffer(x_)
+            .buffer(sums_data())
+            .buffer(tables_.memory)
+            .buffer(rests_ ? rests_ : offsets_)
+            .buffer(start.column)
+            .buffer(start.offsets);
         l.buffer(columns_).buffer(offsets_).buffer(last.column).buffer(last.offsets).buffer(losses);
         l.value(logits()).value(std::int32_t{keeps});
         frames(l, t0, t1);
@@ -165,13 +171,13 @@ private:
     Tables tables_;
     std::int64_t slots_;
     DType wide_;
-    Ref<Storage> columns_, offsets_;
+    Ref<Storage> columns_, offsets_, rests_;
 };
 
 void run_forward_gpu(const Call& c) {
     const bool logits = c.attrs<Attributes>().problem->logits;
     if (c.outputs[0].count() == 0) return;
-    const Walk walk(c, logits ? &c.outputs[1] : nullptr, 1);
+    Walk walk(c, logits ? &c.outputs[1] : nullptr, 1);
     if (logits) walk.log_sums(c.outputs[1]);
     walk.losses(walk.tables().frames, c.outputs[0]);
 }
