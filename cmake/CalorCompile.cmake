@@ -4,13 +4,6 @@
 if(CALOR_SANITIZE)
     add_compile_options(-fsanitize=${CALOR_SANITIZE} -fno-sanitize-recover=all)
     add_link_options(-fsanitize=${CALOR_SANITIZE})
-    # Vector code for this processor alone: the instruction sets below would be compiled, slowly, and never run.
-    if(CALOR_SANITIZE MATCHES "address" AND EXISTS /proc/cpuinfo)
-        file(STRINGS /proc/cpuinfo calor_flags REGEX "^flags.* avx2 " LIMIT_COUNT 1)
-        if(calor_flags)
-            add_compile_options(-mavx2 -mbmi -mbmi2 -mfma -mf16c)
-        endif()
-    endif()
 endif()
 
 function(calor_compile_options target)
