@@ -215,6 +215,26 @@ TEST(Memory, IsCachedCountedAndLimited) {
     }
 }
 
+/// A library's call allocates its workspace while it holds the device, and another thread loads data.
+TEST(Memory, IsAskedForByThreadsThatHoldTheDevice) {
+    for (const Device d : gpus()) {
+        auto& device = gpu_of(d);
+        const std::int64_t before = device.statistics().in_use;
+        const auto ask = [&](bool holds) {
+            for (std::int64_t i = 0; i < 200; ++i) {
+                std::unique_lock lock(device.lock(), std::defer_lock);
+                if (holds) lock.lock();
+                device.empty_cache();
+                (void)device.allocate(4096 + 512 * i, "allocate", here);
+            }
+        };
+        std::thread other([&] { ask(false); });
+        ask(true);
+        other.join();
+        EXPECT_EQ(device.statistics().in_use, before);
+    }
+}
+
 TEST(Memory, IsUsedByManyThreads) {
     for (const Device d : gpus()) {
         std::vector<std::thread> threads;

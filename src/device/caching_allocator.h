@@ -28,9 +28,11 @@ public:
 
 class CachingAllocator {
 public:
-    /// With `track`, errors list the operations that hold the most memory.
-    CachingAllocator(std::string device, MemorySource& source, bool track = false)
-        : device_(std::move(device)), source_(source), track_(track) {}
+    /// With `track`, errors list the operations that hold the most memory. A source that is called under a lock of its
+    /// own shares it here: with two, one thread could hold the first and another one the second.
+    CachingAllocator(std::string device, MemorySource& source, bool track = false,
+                     std::recursive_mutex* shared = nullptr)
+        : device_(std::move(device)), source_(source), track_(track), mutex_(shared ? *shared : own_) {}
 
     /// A block of at least `bytes`. Throws MemoryError [memory/exhausted] after the cache was freed in vain.
     Ref<Storage> allocate(std::int64_t bytes, std::string_view operation, const Where& where);
@@ -48,7 +50,8 @@ private:
     std::string device_;
     MemorySource& source_;
     bool track_;
-    mutable std::mutex mutex_;
+    std::recursive_mutex own_;
+    std::recursive_mutex& mutex_;
     std::unordered_map<std::int64_t, std::vector<Storage*>> free_;
     std::unordered_map<const Storage*, std::string_view> live_;  ///< who asked for it; only with `track_`
     MemoryStatistics statistics_;

@@ -75,6 +75,7 @@ public:
     }
 
     void* allocate(std::int64_t bytes) override {
+        if (bytes > traits_.memory) return nullptr;
         enter();
         Pointer p = 0;
         const Status status = driver_api()->allocate(&p, size(bytes));

@@ -65,7 +65,7 @@ void record_source(const Source& source) {
 }  // namespace
 
 GpuBackend::GpuBackend(Device device, std::unique_ptr<Driver> driver)
-    : device_(device), driver_(std::move(driver)), allocator_(to_string(device), *this, true) {
+    : device_(device), driver_(std::move(driver)), allocator_(to_string(device), *this, true, &mutex_) {
     blocking_ = flag("CALOR_LAUNCH_BLOCKING");
     guard_ = flag("CALOR_GUARD");
 }

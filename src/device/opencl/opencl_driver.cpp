@@ -88,6 +88,7 @@ public:
     const DeviceTraits& traits() const override { return traits_; }
 
     void* allocate(std::int64_t bytes) override {
+        if (bytes > traits_.memory) return nullptr;  // some drivers only find out when the buffer is used
         Status status = 0;
         Object buffer = api()->create_buffer(context_, read_write, static_cast<std::size_t>(bytes), nullptr, &status);
         if (!buffer || status != 0) return nullptr;
