@@ -34,7 +34,9 @@ void* operator new(std::size_t bytes) {
     if (void* data = take(bytes)) return data;
     throw std::bad_alloc();
 }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return take(bytes); }
 void operator delete(void* data) noexcept { give_back(data); }
+void operator delete(void* data, const std::nothrow_t&) noexcept { give_back(data); }
 void operator delete(void* data, std::size_t) noexcept { give_back(data); }
 
 namespace {
