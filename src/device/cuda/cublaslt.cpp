@@ -3,7 +3,6 @@
 //
 // f32 is exact f32 unless TF32 is allowed; f16 and bf16 sum in f32. Partial sums are kept in the compute type and added
 // in a fixed order. The choice of an algorithm is remembered, so that a problem always runs the same one.
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <bit>
@@ -15,6 +14,7 @@
 #include "device/cuda/cuda_api.h"
 #include "device/cuda/cuda_driver.h"
 #include "device/gpu/gpu_backend.h"
+#include "device/gpu/symbols.h"
 #include "device/gpu/vendor.h"
 
 namespace calor::cuda::lt {
@@ -23,11 +23,7 @@ namespace {
 bool fill(Api& a) {
     void* lib = open_library({"libcublasLt.so.13", "libcublasLt.so.12"});
     if (!lib) return false;
-    bool whole = true;
-    const auto find = [&](const char* name, auto& function) {
-        function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(lib, name));
-        whole = whole && function != nullptr;
-    };
+    gpu::Symbols find(lib);
     find("cublasLtCreate", a.create);
     find("cublasLtGetVersion", a.version);
     find("cublasLtGetStatusString", a.status_string);
@@ -42,7 +38,7 @@ bool fill(Api& a) {
     find("cublasLtMatmulPreferenceDestroy", a.preference_destroy);
     find("cublasLtMatmulAlgoGetHeuristic", a.heuristic);
     find("cublasLtMatmul", a.matmul);
-    return whole;
+    return find.whole();
 }
 
 void check(Status status, const char* call) {

@@ -4,71 +4,68 @@
 
 #include <cstdlib>
 
+#include "device/gpu/symbols.h"
+
 namespace calor::cuda {
 namespace {
-
-template <class F> void find(void* library, const char* name, F& function, bool& whole) {
-    function = reinterpret_cast<F>(dlsym(library, name));
-    whole = whole && function != nullptr;
-}
 
 bool fill(DriverApi& a) {
     void* lib = open_library({"libcuda.so.1"});
     if (!lib) return false;
-    bool whole = true;
-    find(lib, "cuInit", a.init, whole);
-    find(lib, "cuDriverGetVersion", a.driver_version, whole);
-    find(lib, "cuGetErrorName", a.error_name, whole);
-    find(lib, "cuGetErrorString", a.error_string, whole);
-    find(lib, "cuDeviceGetCount", a.device_count, whole);
-    find(lib, "cuDeviceGet", a.device_get, whole);
-    find(lib, "cuDeviceGetName", a.device_name, whole);
-    find(lib, "cuDeviceTotalMem_v2", a.device_memory, whole);
-    find(lib, "cuDeviceGetAttribute", a.device_attribute, whole);
-    find(lib, "cuDevicePrimaryCtxRetain", a.retain_context, whole);
-    find(lib, "cuCtxSetCurrent", a.set_context, whole);
-    find(lib, "cuMemGetInfo_v2", a.memory_info, whole);
-    find(lib, "cuMemAlloc_v2", a.allocate, whole);
-    find(lib, "cuMemFree_v2", a.free, whole);
-    find(lib, "cuMemHostAlloc", a.allocate_host, whole);
-    find(lib, "cuMemFreeHost", a.free_host, whole);
-    find(lib, "cuMemcpyHtoDAsync_v2", a.upload, whole);
-    find(lib, "cuMemcpyDtoHAsync_v2", a.download, whole);
-    find(lib, "cuMemcpyDtoDAsync_v2", a.copy, whole);
-    find(lib, "cuMemsetD8Async", a.fill, whole);
-    find(lib, "cuStreamCreate", a.stream_create, whole);
-    find(lib, "cuStreamSynchronize", a.stream_synchronize, whole);
-    find(lib, "cuEventCreate", a.event_create, whole);
-    find(lib, "cuEventRecord", a.event_record, whole);
-    find(lib, "cuEventQuery", a.event_query, whole);
-    find(lib, "cuEventSynchronize", a.event_synchronize, whole);
-    find(lib, "cuEventDestroy_v2", a.event_destroy, whole);
-    find(lib, "cuModuleLoadData", a.module_load, whole);
-    find(lib, "cuModuleUnload", a.module_unload, whole);
-    find(lib, "cuModuleGetFunction", a.module_function, whole);
-    find(lib, "cuFuncSetAttribute", a.function_attribute, whole);
-    find(lib, "cuLaunchKernel", a.launch, whole);
-    return whole && a.init(0) == 0;
+    gpu::Symbols find(lib);
+    find("cuInit", a.init);
+    find("cuDriverGetVersion", a.driver_version);
+    find("cuGetErrorName", a.error_name);
+    find("cuGetErrorString", a.error_string);
+    find("cuDeviceGetCount", a.device_count);
+    find("cuDeviceGet", a.device_get);
+    find("cuDeviceGetName", a.device_name);
+    find("cuDeviceTotalMem_v2", a.device_memory);
+    find("cuDeviceGetAttribute", a.device_attribute);
+    find("cuDevicePrimaryCtxRetain", a.retain_context);
+    find("cuCtxSetCurrent", a.set_context);
+    find("cuMemGetInfo_v2", a.memory_info);
+    find("cuMemAlloc_v2", a.allocate);
+    find("cuMemFree_v2", a.free);
+    find("cuMemHostAlloc", a.allocate_host);
+    find("cuMemFreeHost", a.free_host);
+    find("cuMemcpyHtoDAsync_v2", a.upload);
+    find("cuMemcpyDtoHAsync_v2", a.download);
+    find("cuMemcpyDtoDAsync_v2", a.copy);
+    find("cuMemsetD8Async", a.fill);
+    find("cuStreamCreate", a.stream_create);
+    find("cuStreamSynchronize", a.stream_synchronize);
+    find("cuEventCreate", a.event_create);
+    find("cuEventRecord", a.event_record);
+    find("cuEventQuery", a.event_query);
+    find("cuEventSynchronize", a.event_synchronize);
+    find("cuEventDestroy_v2", a.event_destroy);
+    find("cuModuleLoadData", a.module_load);
+    find("cuModuleUnload", a.module_unload);
+    find("cuModuleGetFunction", a.module_function);
+    find("cuFuncSetAttribute", a.function_attribute);
+    find("cuLaunchKernel", a.launch);
+    return find.whole() && a.init(0) == 0;
 }
 
 bool fill(CompilerApi& a) {
     void* lib = open_library({"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"});
     if (!lib) return false;
-    bool whole = true;
-    find(lib, "nvrtcVersion", a.version, whole);
-    find(lib, "nvrtcGetNumSupportedArchs", a.count_architectures, whole);
-    find(lib, "nvrtcGetSupportedArchs", a.architectures, whole);
-    find(lib, "nvrtcGetErrorString", a.error_string, whole);
-    find(lib, "nvrtcCreateProgram", a.create, whole);
-    find(lib, "nvrtcCompileProgram", a.compile, whole);
-    find(lib, "nvrtcDestroyProgram", a.destroy, whole);
-    find(lib, "nvrtcGetProgramLogSize", a.log_size, whole);
-    find(lib, "nvrtcGetProgramLog", a.log, whole);
-    find(lib, "nvrtcGetCUBINSize", a.cubin_size, whole);
-    find(lib, "nvrtcGetCUBIN", a.cubin, whole);
-    find(lib, "nvrtcGetPTXSize", a.ptx_size, whole);
-    find(lib, "nvrtcGetPTX", a.ptx, whole);
-    return whole;
+    gpu::Symbols find(lib);
+    find("nvrtcVersion", a.version);
+    find("nvrtcGetNumSupportedArchs", a.count_architectures);
+    find("nvrtcGetSupportedArchs", a.architectures);
+    find("nvrtcGetErrorString", a.error_string);
+    find("nvrtcCreateProgram", a.create);
+    find("nvrtcCompileProgram", a.compile);
+    find("nvrtcDestroyProgram", a.destroy);
+    find("nvrtcGetProgramLogSize", a.log_size);
+    find("nvrtcGetProgramLog", a.log);
+    find("nvrtcGetCUBINSize", a.cubin_size);
+    find("nvrtcGetCUBIN", a.cubin);
+    find("nvrtcGetPTXSize", a.ptx_size);
+    find("nvrtcGetPTX", a.ptx);
+    return find.whole();
 }
 
 template <class Api> const Api* opened() {

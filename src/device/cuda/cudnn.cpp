@@ -4,7 +4,6 @@
 // the data (Winograd's, Fourier's) have other rounding errors and are left out. f32 multiplies exact f32 unless TF32 is
 // allowed; f16 and bf16 multiply on tensor cores and sum in f32. The choice of an algorithm is the library's first one
 // by its own heuristics, which do not measure, so that it is the same in every run.
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <map>
@@ -15,6 +14,7 @@
 #include "device/cuda/cuda_driver.h"
 #include "device/cuda/cudnn_api.h"
 #include "device/gpu/gpu_backend.h"
+#include "device/gpu/symbols.h"
 #include "device/gpu/vendor.h"
 
 namespace calor::cuda::dnn {
@@ -23,11 +23,7 @@ namespace {
 bool fill(Api& a) {
     void* lib = open_library({"libcudnn.so.9"});
     if (!lib) return false;
-    bool whole = true;
-    const auto find = [&](const char* name, auto& function) {
-        function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(lib, name));
-        whole = whole && function != nullptr;
-    };
+    gpu::Symbols find(lib);
     find("cudnnGetVersion", a.version);
     find("cudnnGetErrorString", a.status_string);
     find("cudnnCreate", a.create);
@@ -54,7 +50,7 @@ bool fill(Api& a) {
     find("cudnnConvolutionBackwardFilter", a.backward_filter);
     find("cudnnConvolutionBiasActivationForward", a.forward_bias);
     find("cudnnAddTensor", a.add);
-    return whole;
+    return find.whole();
 }
 
 void check(Status status, const char* call) {

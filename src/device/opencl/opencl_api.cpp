@@ -2,47 +2,44 @@
 
 #include <dlfcn.h>
 
+#include "device/gpu/symbols.h"
+
 namespace calor::opencl {
 namespace {
-
-template <class F> void find(void* library, const char* name, F& function, bool& whole) {
-    function = reinterpret_cast<F>(dlsym(library, name));
-    whole = whole && function != nullptr;
-}
 
 bool fill_table(Api& a) {
     void* lib = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!lib) return false;
-    bool whole = true;
-    find(lib, "clGetPlatformIDs", a.platform_ids, whole);
-    find(lib, "clGetPlatformInfo", a.platform_info, whole);
-    find(lib, "clGetDeviceIDs", a.device_ids, whole);
-    find(lib, "clGetDeviceInfo", a.device_info, whole);
-    find(lib, "clCreateContext", a.create_context, whole);
-    find(lib, "clCreateCommandQueue", a.create_queue, whole);
-    find(lib, "clCreateBuffer", a.create_buffer, whole);
-    find(lib, "clReleaseMemObject", a.release_buffer, whole);
-    find(lib, "clCreateProgramWithSource", a.create_program, whole);
-    find(lib, "clCreateProgramWithBinary", a.program_of_binary, whole);
-    find(lib, "clBuildProgram", a.build, whole);
-    find(lib, "clGetProgramBuildInfo", a.build_info, whole);
-    find(lib, "clGetProgramInfo", a.program_info, whole);
-    find(lib, "clReleaseProgram", a.release_program, whole);
-    find(lib, "clCreateKernel", a.create_kernel, whole);
-    find(lib, "clReleaseKernel", a.release_kernel, whole);
-    find(lib, "clSetKernelArg", a.set_argument, whole);
-    find(lib, "clEnqueueNDRangeKernel", a.launch, whole);
-    find(lib, "clEnqueueWriteBuffer", a.write, whole);
-    find(lib, "clEnqueueReadBuffer", a.read, whole);
-    find(lib, "clEnqueueCopyBuffer", a.copy, whole);
-    find(lib, "clEnqueueFillBuffer", a.fill, whole);
-    find(lib, "clEnqueueMarkerWithWaitList", a.marker, whole);
-    find(lib, "clWaitForEvents", a.wait, whole);
-    find(lib, "clGetEventInfo", a.event_info, whole);
-    find(lib, "clReleaseEvent", a.release_event, whole);
-    find(lib, "clFinish", a.finish, whole);
-    find(lib, "clFlush", a.flush, whole);
-    return whole;
+    gpu::Symbols find(lib);
+    find("clGetPlatformIDs", a.platform_ids);
+    find("clGetPlatformInfo", a.platform_info);
+    find("clGetDeviceIDs", a.device_ids);
+    find("clGetDeviceInfo", a.device_info);
+    find("clCreateContext", a.create_context);
+    find("clCreateCommandQueue", a.create_queue);
+    find("clCreateBuffer", a.create_buffer);
+    find("clReleaseMemObject", a.release_buffer);
+    find("clCreateProgramWithSource", a.create_program);
+    find("clCreateProgramWithBinary", a.program_of_binary);
+    find("clBuildProgram", a.build);
+    find("clGetProgramBuildInfo", a.build_info);
+    find("clGetProgramInfo", a.program_info);
+    find("clReleaseProgram", a.release_program);
+    find("clCreateKernel", a.create_kernel);
+    find("clReleaseKernel", a.release_kernel);
+    find("clSetKernelArg", a.set_argument);
+    find("clEnqueueNDRangeKernel", a.launch);
+    find("clEnqueueWriteBuffer", a.write);
+    find("clEnqueueReadBuffer", a.read);
+    find("clEnqueueCopyBuffer", a.copy);
+    find("clEnqueueFillBuffer", a.fill);
+    find("clEnqueueMarkerWithWaitList", a.marker);
+    find("clWaitForEvents", a.wait);
+    find("clGetEventInfo", a.event_info);
+    find("clReleaseEvent", a.release_event);
+    find("clFinish", a.finish);
+    find("clFlush", a.flush);
+    return find.whole();
 }
 
 }  // namespace
