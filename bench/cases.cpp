@@ -3,55 +3,26 @@
 // with ms the median of one call after a warm-up, bytes the least traffic (every operand read once, every result
 // written once) and flops multiply-adds counted as two. compare.py joins the two files.
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
+#include <regex>
 
+#include "case_lines.h"
 #include "case_problems.h"
-#include "device/cpu/parallel.h"
-#include "device/cpu/tile_copy.h"
+#include "stopwatch.h"
 
 namespace ca = calor;
 using nlohmann::json;
 
 namespace {
 
-double seconds(const std::function<void()>& call) {
-    const auto start = std::chrono::steady_clock::now();
-    call();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-/// --best: the fastest call stands for all, for a machine that others use too.
-bool best_only = false;
-
-/// Median milliseconds of a call, over about 0.4 s.
-double median_ms(const std::function<void()>& call) {
-    call();
-    const double once = seconds(call);
-    const int count = std::clamp(static_cast<int>(0.4 / std::max(once, 1e-6)), 3, 200);
-    std::vector<double> times(count);
-    for (double& t : times) t = seconds(call);
-    if (best_only) return *std::min_element(times.begin(), times.end()) * 1e3;
-    std::nth_element(times.begin(), times.begin() + count / 2, times.end());
-    return times[count / 2] * 1e3;
-}
-
-/// The machine's copy of 128 MiB: the ceiling of memory-bound operations.
-json copy_line() {
-    constexpr std::int64_t count = 1 << 25;
-    const ca::Tensor from = ca::normal({count}).eval(), to = ca::zeros({count}).eval();
-    const float* source = from.data<float>().data();
-    float* target = const_cast<float*>(to.data<float>().data());
-    const double ms = median_ms([&] {
-        ca::cpu::parallel_for(count, 1 << 16, [&](std::int64_t begin, std::int64_t end) {
-            ca::cpu::stream_copy(target + begin, source + begin, (end - begin) * 4);
-        });
-    });
-    return {{"id", "copy"}, {"pass", "fwd"}, {"ms", ms}, {"bytes", 8 * count}, {"flops", 0}};
-}
+struct Options {
+    std::string cases, filter, out = "-", device = "cpu", shard = "0/1";
+    int threads = 0;
+    unsigned patience = 0;  ///< seconds that a pass may take; 0: as long as it likes
+    bool skip_done = false;
+    bench::Timing timing;
+};
 
 /// The least traffic of a case, counted as torch_peer.py counts it.
 std::int64_t least_bytes(const json& c, const bench::Problem& problem, const ca::Tensor& y) {
@@ -71,61 +42,126 @@ std::int64_t least_bytes(const json& c, const bench::Problem& problem, const ca:
     return (reads + y.numel()) * ca::size_of(y.dtype());
 }
 
-void run(const json& c, const std::function<void(json)>& say) {
-    const json id{{"id", c["id"]}};
-    const auto line = [&](const std::string& pass, json rest) {
-        rest.update(id);
-        rest["pass"] = pass;
-        say(std::move(rest));
-    };
-    bench::Problem problem;
-    ca::Tensor y;
-    std::int64_t bytes = 0;
-    try {
-        problem = bench::problem(c);
-        line("fwd", {{"ms", median_ms([&] { problem.forward().eval(); })},
-                     {"bytes", bytes = least_bytes(c, problem, problem.forward())},
-                     {"flops", problem.flops}});
-        y = problem.forward();
-        y.eval();
-    } catch (const std::exception& error) {
-        line("fwd", {{"error", error.what()}});
-        return;
+class Runner {
+public:
+    Runner(const Options& o, bench::Lines& lines)
+        : options_(o), device_(ca::device_named(o.device)), lines_(lines), watch_(device_, o.timing) {}
+
+    void copy() {
+        std::int64_t bytes = 0;
+        pass("copy", "fwd", [&] {
+            const double ms = watch_.measure_copy(bytes);
+            return json{{"ms", ms}, {"bytes", bytes}, {"flops", 0}};
+        });
     }
-    for (const bench::Pass& pass : problem.passes) {
-        try {
-            const ca::Tensor cotangent = bench::values_of_case(y.shape(), c).to(y.dtype()).eval();
-            const double ms =
-                median_ms([&] { ca::eval(ca::gradients({y}, pass.inputs, {cotangent}, {.retain_graph = true})); });
-            const double times = pass.name == "bwd" ? static_cast<double>(pass.inputs.size()) : 1;
-            line(pass.name, {{"ms", ms}, {"bytes", bytes}, {"flops", problem.flops * times}});
-        } catch (const std::exception& error) {
-            line(pass.name, {{"error", error.what()}});
+
+    void run(const json& c) {
+        const std::string id = c["id"];
+        // TF32 where the peer allows it.
+        ca::set_tf32(!c.value("exact", false));
+        bench::Problem problem;
+        ca::Tensor y;
+        std::int64_t bytes = 0;
+        const auto prepare = [&] {
+            problem = bench::problem(c);
+            y = problem.forward();
+            y.eval();
+            bytes = least_bytes(c, problem, y);
+        };
+        const bool there = pass(id, "fwd", [&] {
+            prepare();
+            return json{
+                {"ms", watch_.measure([&] { problem.forward().eval(); })}, {"bytes", bytes}, {"flops", problem.flops}};
+        });
+        if (lines_.failed(id, "fwd")) return;
+        if (!there) prepare();
+        if (!y.defined()) return;
+        for (const bench::Pass& p : problem.passes) {
+            pass(id, p.name, [&] {
+                const ca::Tensor cotangent = bench::values_of_case(y.shape(), c).to(y.dtype()).eval();
+                const double ms = watch_.measure(
+                    [&] { ca::eval(ca::gradients({y}, p.inputs, {cotangent}, {.retain_graph = true})); });
+                const double times = p.name == "bwd" ? static_cast<double>(p.inputs.size()) : 1;
+                return json{{"ms", ms}, {"bytes", bytes}, {"flops", problem.flops * times}};
+            });
         }
     }
+
+private:
+    /// Writes the line of a pass, and whether it had to be measured: a line may be there already.
+    template <class F> bool pass(const std::string& id, const std::string& name, const F& measure) {
+        if (lines_.has(id, name)) return false;
+        if (options_.patience > 0) lines_.alarm_in(options_.patience, id, name);
+        try {
+            json line = measure();
+            lines_.calm();
+            line["id"] = id;
+            line["pass"] = name;
+            lines_.say(line);
+        } catch (const std::exception& error) {
+            lines_.calm();
+            lines_.say_error(id, name, error.what());
+            recover();
+        }
+        return true;
+    }
+
+    /// After an error: memory that a case had left goes back, and a device that is lost gets a new process.
+    void recover() {
+        try {
+            ca::empty_cache(device_);
+            const ca::Tensor two = ca::full({2}, 1.0) + 1.0;
+            watch_.synchronize();
+            if (two.to_vector<float>()[1] == 2.0F) return;
+        } catch (const std::exception& error) {
+            std::cerr << error.what() << '\n';
+        }
+        lines_.restart();
+    }
+
+    const Options& options_;
+    ca::Device device_;
+    bench::Lines& lines_;
+    bench::Stopwatch watch_;
+};
+
+void add_options(CLI::App& app, Options& o) {
+    app.add_option("cases", o.cases, "case file")->required();
+    app.add_option("--device", o.device, "cpu, cuda, opencl, cuda:1, ...");
+    app.add_option("--filter,--only", o.filter, "only cases in whose id this regular expression is found");
+    app.add_option("--out", o.out, "file of the lines; - is the terminal");
+    app.add_option("--threads", o.threads, "number of threads");
+    app.add_option("--limit-ms", o.timing.limit_ms, "what the timed calls of a pass take on a GPU");
+    app.add_option("--warmup-ms", o.timing.warmup_ms, "what the calls before them take");
+    app.add_option("--patience", o.patience, "seconds after which a pass counts as hung; the run goes on behind it");
+    app.add_option("--shard", o.shard, "2/8: of the cases only every eighth, from number 2");
+    app.add_flag("--skip-done", o.skip_done, "continue the file: what it has is not measured again");
+    app.add_flag("--once", o.timing.once, "run everything once and time nothing: fills the caches on disk");
+    app.add_flag("--best", o.timing.best, "the fastest call rather than the median, for a machine that others use too");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
     CLI::App app{"Times the cases of a case file, one JSON line a measurement"};
-    std::string cases, only, out = "-";
-    int threads = 0;
-    app.add_option("cases", cases, "case file")->required();
-    app.add_option("--only", only, "only cases whose id contains this");
-    app.add_option("--out", out, "file of the lines; - is the terminal");
-    app.add_option("--threads", threads, "number of threads");
-    app.add_flag("--best", best_only, "the fastest call rather than the median, for a machine that others use too");
+    Options o;
+    add_options(app, o);
     CLI11_PARSE(app, argc, argv);
-    if (threads > 0) ca::set_thread_count(threads);
-    std::ofstream file;
-    if (out != "-") file.open(out);
-    std::ostream& lines = out == "-" ? std::cout : file;
-    const auto say = [&](const json& line) { lines << line.dump() << std::endl; };
-    say(copy_line());
-    std::ifstream input(cases);
+    if (o.threads > 0) ca::set_thread_count(o.threads);
+    ca::set_default_device(ca::device_named(o.device));
+    bench::Lines lines(o.out, o.skip_done);
+    lines.restart_with(argc, argv);
+    Runner runner(o, lines);
+    if (!o.timing.once) runner.copy();
+    const std::size_t slash = o.shard.find('/');
+    const std::size_t own = std::stoul(o.shard),
+                      shards = slash == std::string::npos ? 1 : std::stoul(o.shard.substr(slash + 1));
+    const std::regex filter(o.filter);
+    std::ifstream input(o.cases);
+    std::size_t number = 0;
     for (const json& c : json::parse(input)) {
-        if (c["id"].get<std::string>().find(only) != std::string::npos) run(c, say);
+        if (!std::regex_search(c["id"].get<std::string>(), filter)) continue;
+        if (number++ % std::max<std::size_t>(shards, 1) == own) runner.run(c);
     }
     return 0;
 } catch (const std::exception& error) {

@@ -71,12 +71,14 @@ void reset_peak_memory(Device device = {});
 /// Gives cached blocks back to the system.
 void empty_cache(Device device = {});
 
-/// What a device's compiler made for it is kept on disk, in $CALOR_CACHE, else $XDG_CACHE_HOME/calor, else
+/// What a device's compiler made for it, and which of several kernels measurements chose, is kept on disk, in
+/// $CALOR_CACHE, else $XDG_CACHE_HOME/calor, else
 /// ~/.cache/calor.
 struct KernelCache {
     std::string folder;  ///< empty: none can be made, and nothing is kept
     std::int64_t files = 0, bytes = 0;
-    std::int64_t limit = 0;  ///< bytes; what was not used longest goes first
+    std::int64_t limit = 0;    ///< bytes; what was not used longest goes first
+    std::int64_t choices = 0;  ///< of the files: choices between kernels
 };
 KernelCache kernel_cache();
 /// Deletes all of it; gives the number of files.

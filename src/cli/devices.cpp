@@ -27,8 +27,9 @@ int show_cache(bool clear) {
         fmt::print("no folder for compiled kernels: set CALOR_CACHE\n");
         return 0;
     }
-    fmt::print("{}: {} files, {:.1f} MiB of at most {:.0f}\n", cache.folder, cache.files,
-               static_cast<double>(cache.bytes) / (1 << 20), static_cast<double>(cache.limit) / (1 << 20));
+    fmt::print("{}: {} kernels, {} choices between kernels, {:.1f} MiB of at most {:.0f}\n", cache.folder,
+               cache.files - cache.choices, cache.choices, static_cast<double>(cache.bytes) / (1 << 20),
+               static_cast<double>(cache.limit) / (1 << 20));
     return 0;
 }
 

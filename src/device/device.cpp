@@ -115,9 +115,14 @@ void set_memory_limit(std::int64_t bytes, Device device, const Where& where) {
     backend(device, where).set_limit(bytes);
 }
 
+std::string*& remarks() {
+    thread_local std::string* asked_for = nullptr;
+    return asked_for;
+}
+
 KernelCache kernel_cache() {
     const gpu::CacheState state = gpu::cache_state();
-    return {state.folder, state.files, state.bytes, state.bound};
+    return {state.folder, state.files, state.bytes, state.bound, state.choices};
 }
 std::int64_t clear_kernel_cache() { return gpu::cache_clear(); }
 

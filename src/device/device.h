@@ -23,6 +23,9 @@ public:
     /// Blocks the calling thread until the work before the event is done.
     virtual void wait() = 0;
     virtual bool done() const = 0;
+    /// Device time from an earlier event to this one, both made by record_timed() of one stream; waits for this one.
+    /// NaN where the device keeps no time.
+    virtual double milliseconds_since(const Event& earlier) = 0;
 };
 
 /// An ordered queue of work on one device.
@@ -35,6 +38,8 @@ public:
     virtual void copy_to_host(void* host, const void* device, std::int64_t bytes) = 0;
     virtual void copy_to_device(void* device, const void* host, std::int64_t bytes) = 0;
     virtual std::unique_ptr<Event> record() = 0;
+    /// An event that also notes when the work before it was done.
+    virtual std::unique_ptr<Event> record_timed() = 0;
     /// Later work of this stream starts after the event.
     virtual void wait(const Event& event) = 0;
     /// Blocks the calling thread until all work is done; errors of earlier work are thrown here.
@@ -64,6 +69,8 @@ public:
 
 /// The backend of a device. Throws DeviceError [device/unavailable].
 Backend& backend(Device device, const Where& where = Where::current());
+/// Where a running implementation says which variant of itself runs; null while nobody asks. One a thread.
+std::string*& remarks();
 /// Implementations named in CALOR_DISABLE (comma separated) are passed over.
 bool disabled(std::string_view implementation);
 

@@ -143,6 +143,19 @@ void run_guarded(const Implementation& implementation, const Call& call) {
     }
 }
 
+/// Collects what an implementation says of itself, if it is asked.
+class Remarks {
+public:
+    explicit Remarks(bool ask) { remarks() = ask ? &text_ : nullptr; }
+    Remarks(const Remarks&) = delete;
+    Remarks& operator=(const Remarks&) = delete;
+    ~Remarks() { remarks() = nullptr; }
+    std::string text() const { return text_.empty() ? text_ : " (" + text_ + ")"; }
+
+private:
+    std::string text_;
+};
+
 [[noreturn]] void fail_unsupported(const Node& node) {
     fail("device/unsupported", node.name(), node.where,
          {{"device", to_string(node.device)}, {"what", fmt::format("implementation of {}", node.name())}});
@@ -173,11 +186,13 @@ void run_implementation(Node& node) {
             if (Trace::current()) refusals += fmt::format("; not {}: {}", candidate.name, reason);
             continue;
         }
-        if (Trace::current()) {
-            Trace::current()->text += fmt::format("{} -> {}{}: {}{}\n", op.name, name_of(node.values[0].dtype),
-                                                  to_string(node.values[0].shape), candidate.name, refusals);
-        }
+        const Remarks said(Trace::current() != nullptr);
         run_guarded(candidate, call);
+        if (Trace::current()) {
+            Trace::current()->text +=
+                fmt::format("{} -> {}{}: {}{}{}\n", op.name, name_of(node.values[0].dtype),
+                            to_string(node.values[0].shape), candidate.name, said.text(), refusals);
+        }
         return;
     }
     fail_internal(fmt::format("no implementation of {} accepted the call", op.name), node.where);

@@ -39,6 +39,7 @@ bool fill(DriverApi& a) {
     find("cuEventRecord", a.event_record);
     find("cuEventQuery", a.event_query);
     find("cuEventSynchronize", a.event_synchronize);
+    find("cuEventElapsedTime", a.event_elapsed);
     find("cuEventDestroy_v2", a.event_destroy);
     find("cuModuleLoadData", a.module_load);
     find("cuModuleUnload", a.module_unload);

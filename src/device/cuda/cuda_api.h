@@ -52,6 +52,7 @@ struct DriverApi {
     Status (*event_record)(Handle, Handle);
     Status (*event_query)(Handle);
     Status (*event_synchronize)(Handle);
+    Status (*event_elapsed)(float*, Handle, Handle);
     Status (*event_destroy)(Handle);
     Status (*module_load)(Handle*, const void*);
     Status (*module_unload)(Handle);

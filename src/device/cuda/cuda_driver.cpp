@@ -30,14 +30,21 @@ std::size_t size(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
 
 class CudaEvent final : public gpu::DriverEvent {
 public:
-    explicit CudaEvent(Handle stream) {
-        constexpr unsigned without_timing = 2;
-        check(driver_api()->event_create(&event_, without_timing), "cuEventCreate");
+    CudaEvent(Handle stream, bool timed) {
+        constexpr unsigned with_timing = 0, without_timing = 2;
+        check(driver_api()->event_create(&event_, timed ? with_timing : without_timing), "cuEventCreate");
         check(driver_api()->event_record(event_, stream), "cuEventRecord");
     }
     ~CudaEvent() override { driver_api()->event_destroy(event_); }
     void wait() override { check(driver_api()->event_synchronize(event_), "cuEventSynchronize"); }
     bool done() override { return driver_api()->event_query(event_) != not_ready; }
+    double milliseconds_since(gpu::DriverEvent& earlier) override {
+        wait();
+        float milliseconds = 0;
+        check(driver_api()->event_elapsed(&milliseconds, static_cast<CudaEvent&>(earlier).event_, event_),
+              "cuEventElapsedTime");
+        return static_cast<double>(milliseconds);
+    }
 
 private:
     Handle event_ = nullptr;
@@ -151,9 +158,9 @@ public:
                                    pointers.data(), nullptr),
               "cuLaunchKernel");
     }
-    std::unique_ptr<gpu::DriverEvent> record() override {
+    std::unique_ptr<gpu::DriverEvent> record(bool timed) override {
         enter();
-        return std::make_unique<CudaEvent>(stream_);
+        return std::make_unique<CudaEvent>(stream_, timed);
     }
     void synchronize() override {
         enter();

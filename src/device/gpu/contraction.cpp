@@ -1,11 +1,14 @@
 // Which tile, how many partial sums, and the launches of contraction.kernel.
 #include "device/gpu/contraction.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
 
 #include "core/fail.h"
+#include "device/gpu/autotune.h"
 #include "device/gpu/launch.h"
 
 namespace calor {
@@ -24,6 +27,7 @@ struct Tile {
 };
 constexpr Tile tiles[] = {
     {128, 128, 8, 8, 1.0}, {64, 64, 4, 4, 0.7}, {32, 128, 4, 4, 0.6}, {128, 32, 4, 4, 0.6}, {32, 32, 4, 4, 0.45}};
+constexpr std::size_t most_candidates = 3;  // of these, for measurements: each is compiled
 constexpr std::int64_t tile_inner = 16;
 
 constexpr std::int64_t most_groups = (std::int64_t{1} << 31) - 1;
@@ -55,29 +59,32 @@ DType read_type(DType operand, DType result) {
 }
 
 struct Plan {
-    Tile tile{};
+    Tile tile{};                   ///< the default: the number of parts follows from it
+    std::vector<Tile> candidates;  ///< the default, then others by expected time
     std::int64_t columns = 0, depth = 0, batch = 0;
     std::int64_t part = 1, parts = 1;  ///< inner entries of a part
-    std::int64_t groups() const { return tile_count * batch * parts; }
     std::int64_t tile_count = 0;
+    /// As many as the smallest tile has.
+    std::int64_t groups_at_most() const {
+        return (tile_count == 0 ? 0 : tile_count * (128 * 128 / (32 * 32))) * batch * parts;
+    }
 };
 
 std::int64_t tiles_of(const Contraction& p, const Tile& t, std::int64_t columns) {
     return ceil_div(p.rows, t.rows) * ceil_div(columns, t.columns);
 }
 
-/// The tile that takes the least time if every multiprocessor computes one after the other at the tile's speed.
-Tile choose_tile(const Contraction& p, const Plan& plan, DType sum, int units) {
-    double least = 0;
-    Tile best{};
+/// The tiles that take the least time if every multiprocessor computes one after the other at the tile's speed.
+std::vector<Tile> best_tiles(const Contraction& p, const Plan& plan, DType sum, int units) {
+    std::vector<std::pair<double, Tile>> list;
     for (const Tile& t : tiles) {
         if (size_of(sum) == 8 && t.own_rows * t.own_columns > 16) continue;  // too many registers
         const auto waves = static_cast<double>(ceil_div(tiles_of(p, t, plan.columns) * plan.batch, units));
-        const double time = waves * static_cast<double>(t.rows * t.columns) / t.speed;
-        if (best.rows != 0 && time >= least) continue;
-        least = time;
-        best = t;
+        list.emplace_back(waves * static_cast<double>(t.rows * t.columns) / t.speed, t);
     }
+    std::ranges::stable_sort(list, {}, &std::pair<double, Tile>::first);
+    std::vector<Tile> best;
+    for (std::size_t i = 0; i < std::min(list.size(), most_candidates); ++i) best.push_back(list[i].second);
     return best;
 }
 
@@ -87,7 +94,8 @@ Plan plan_of(const Contraction& p, DType sum, int units) {
     plan.depth = count_of(p.inner);
     plan.batch = count_of(p.batch);
     if (p.rows == 0 || plan.columns == 0 || plan.batch == 0) return plan;
-    plan.tile = choose_tile(p, plan, sum, units);
+    plan.candidates = best_tiles(p, plan, sum, units);
+    plan.tile = plan.candidates[0];
     plan.tile_count = tiles_of(p, plan.tile, plan.columns);
     plan.part = std::max<std::int64_t>(plan.depth, 1);
     // Too few tiles to keep the device busy: parts of the sum run beside each other.
@@ -137,7 +145,7 @@ bool is_wide(const Contraction& p, const Plan& plan) {
                            reach(p.column, [](const Digit& d) { return d.second; }) +
                            reach(p.batch, [](const BatchDigit& d) { return d.c; });
     const std::int64_t sums = p.rows * plan.columns * plan.batch * plan.parts;
-    return std::max({a, b, c, sums, plan.groups() * 2}) >= limit;
+    return std::max({a, b, c, sums, plan.groups_at_most() * 2}) >= limit;
 }
 
 void add_digits(Launch& launch, const InlineVector<Digit, 4>& digits) {
@@ -176,12 +184,72 @@ void add_source(Launch& launch, const InlineVector<SourceAxis, 3>& axes) {
 }
 
 /// Constants that both kernels of the file take.
-void add_constants(Launch& launch, const Contraction& p, DType sum, DType result) {
-    launch.constant("C", result)
+void add_constants(Launch& launch, const Contraction& p) {
+    const DType sum = sum_type(p.c.dtype);
+    launch.constant("C", read_type(p.c.dtype, p.c.dtype))
         .constant("ACC", sum)
         .constant("VECTOR_LENGTH", 16 / size_of(sum))
         .constant("BATCH_RANK", batch_rank(p))
         .constant("AXES", std::ssize(p.source));
+}
+
+/// What a kernel is given for a bias: c stands for none.
+struct Bias {
+    const View* view;
+    std::int64_t row, column;  ///< steps
+};
+Bias bias_of(const Contraction& p) {
+    const std::int64_t step = p.bias ? p.bias->stride(0) : 0;
+    return {p.bias ? p.bias : &p.c, p.bias_place == BiasPlace::row ? step : 0,
+            p.bias_place == BiasPlace::column ? step : 0};
+}
+
+/// Constants and arguments of the first stage; `sums` is where partial sums go, null where the results are whole.
+void add_tiles(Launch& launch, const Contraction& p, const Plan& plan, const Tile& tile, void* sums) {
+    const Bias bias = bias_of(p);
+    add_constants(launch, p);
+    launch.constant("A", read_type(p.a.dtype, p.c.dtype))
+        .constant("B", read_type(p.b.dtype, p.c.dtype))
+        .constant("RESULT", sums ? sum_type(p.c.dtype) : read_type(p.c.dtype, p.c.dtype))
+        .constant("PARTS", sums != nullptr)
+        .constant("BM", tile.rows)
+        .constant("BN", tile.columns)
+        .constant("BK", tile_inner)
+        .constant("TM", tile.own_rows)
+        .constant("TN", tile.own_columns);
+    launch.buffer(p.a).buffer(p.b).buffer(*bias.view).buffer(sums ? sums : p.c.data);
+    launch.size(p.rows).size(plan.columns).size(plan.depth).size(plan.part);
+    launch.size(p.a_start).size(p.b_start).size(p.c_start).size(p.a_row).size(p.c_row);
+    launch.size(bias.row).size(bias.column).value(order_of(p));
+    add_batch(launch, p);
+    add_digits(launch, p.inner);
+    add_digits(launch, p.column);
+    add_source(launch, p.source);
+    launch.wide(is_wide(p, plan)).threads(tile.threads());
+}
+
+/// Contractions for which the same tile is expected to be the fastest. Every tile adds the products of a result in the
+/// same order, so all give the same bits.
+Tuning tuning_of(const Contraction& p, const Plan& plan) {
+    const auto bucket = [](std::int64_t size) { return std::bit_width(static_cast<std::uint64_t>(size)); };
+    Tuning tuning;
+    tuning.family = "contraction";
+    tuning.text = kernels::gpu_contraction.text;
+    tuning.problem =
+        fmt::format("{} {} {} rows {} columns {} depth {} batch {} axes {} order {} parts {}", name_of(p.a.dtype),
+                    name_of(p.b.dtype), name_of(p.c.dtype), bucket(p.rows), bucket(plan.columns), bucket(plan.depth),
+                    bucket(plan.batch), p.source.size(), order_of(p), bucket(plan.parts));
+    tuning.operations = 2.0 * static_cast<double>(p.rows) * static_cast<double>(plan.columns) *
+                        static_cast<double>(plan.depth) * static_cast<double>(plan.batch);
+    for (const Tile& t : plan.candidates) tuning.candidates.push_back(fmt::format("{}x{}", t.rows, t.columns));
+    return tuning;
+}
+
+void remark_tile(const Plan& plan, const Tile& tile, const Chosen& chosen) {
+    if (!remarks()) return;
+    *remarks() +=
+        fmt::format("{}tile {}x{}{}{}", remarks()->empty() ? "" : "; ", tile.rows, tile.columns,
+                    chosen.measured ? ", measured" : "", plan.parts > 1 ? fmt::format(", {} parts", plan.parts) : "");
 }
 
 }  // namespace
@@ -195,48 +263,34 @@ const char* contraction_why_not(const Contraction& problem) {
 }
 
 void contract(Backend& backend, const Contraction& p, std::string_view operation, const Where& where) {
-    const DType sum = sum_type(p.c.dtype), result = read_type(p.c.dtype, p.c.dtype);
+    const DType sum = sum_type(p.c.dtype);
     const Plan plan = plan_of(p, sum, backend.gpu()->traits().units);
-    if (plan.groups() == 0) return;
-    const bool split = plan.parts > 1, wide = is_wide(p, plan);
-    const View& bias = p.bias ? *p.bias : p.c;
-    const std::int64_t step = p.bias ? p.bias->stride(0) : 0, bias_row = p.bias_place == BiasPlace::row ? step : 0;
-    const std::int64_t bias_column = p.bias_place == BiasPlace::column ? step : 0;
+    if (plan.tile_count == 0 || plan.batch == 0) return;
+    const Bias bias = bias_of(p);
     Ref<Storage> sums;
-    if (split) {
+    if (plan.parts > 1) {
         const std::int64_t count = p.rows * plan.columns * plan.batch * plan.parts;
         sums = backend.allocate(count * size_of(sum), operation, where);
     }
-    Launch tiles_launch(backend, kernels::gpu_contraction, "contract", operation, where);
-    add_constants(tiles_launch, p, sum, result);
-    tiles_launch.constant("A", read_type(p.a.dtype, p.c.dtype))
-        .constant("B", read_type(p.b.dtype, p.c.dtype))
-        .constant("RESULT", split ? sum : result)
-        .constant("PARTS", split)
-        .constant("BM", plan.tile.rows)
-        .constant("BN", plan.tile.columns)
-        .constant("BK", tile_inner)
-        .constant("TM", plan.tile.own_rows)
-        .constant("TN", plan.tile.own_columns);
-    tiles_launch.buffer(p.a).buffer(p.b).buffer(bias).buffer(split ? sums->data : p.c.data);
-    tiles_launch.size(p.rows).size(plan.columns).size(plan.depth).size(plan.part);
-    tiles_launch.size(p.a_start).size(p.b_start).size(p.c_start).size(p.a_row).size(p.c_row);
-    tiles_launch.size(bias_row).size(bias_column).value(order_of(p));
-    add_batch(tiles_launch, p);
-    add_digits(tiles_launch, p.inner);
-    add_digits(tiles_launch, p.column);
-    add_source(tiles_launch, p.source);
-    tiles_launch.wide(wide).threads(plan.tile.threads()).run(plan.groups());
-    if (!split) return;
+    const auto run = [&](std::size_t candidate) {
+        const Tile& tile = plan.candidates[candidate];
+        Launch launch(backend, kernels::gpu_contraction, "contract", operation, where);
+        add_tiles(launch, p, plan, tile, sums ? sums->data : nullptr);
+        launch.run(tiles_of(p, tile, plan.columns) * plan.batch * plan.parts);
+    };
+    const Chosen chosen = choose(*backend.gpu(), tuning_of(p, plan), run);
+    remark_tile(plan, plan.candidates[chosen.index], chosen);
+    run(chosen.index);
+    if (!sums) return;
     Launch last(backend, kernels::gpu_contraction, "finish", operation, where);
-    add_constants(last, p, sum, result);
+    add_constants(last, p);
     const std::int64_t count = p.rows * plan.columns * plan.batch;
-    last.buffer(sums).buffer(bias).buffer(p.c);
+    last.buffer(sums).buffer(*bias.view).buffer(p.c);
     last.size(count).size(p.rows).size(plan.columns).size(plan.parts).size(p.c_start).size(p.c_row);
-    last.size(bias_row).size(bias_column).value(order_of(p));
+    last.size(bias.row).size(bias.column).value(order_of(p));
     add_batch(last, p);
     add_digits(last, p.column);
-    last.wide(wide).over(count);
+    last.wide(is_wide(p, plan)).over(count);
 }
 
 void merge_batch(Contraction& problem) {

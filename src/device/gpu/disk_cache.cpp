@@ -16,7 +16,8 @@ namespace calor::gpu {
 namespace {
 
 constexpr std::int64_t bound = 512 << 20;  // bytes; a fifth is freed when they are passed
-constexpr std::string_view suffix = ".kernel-binary", magic = "calor kernel 1\n";
+constexpr std::string_view suffixes[] = {".kernel-binary", ".kernel-choice"};  // by CacheKind
+constexpr std::string_view magic = "calor kernel 1\n";
 
 std::uint64_t mix(std::string_view text, std::uint64_t seed) {  // FNV-1a, and a finish that spreads the last bytes
     std::uint64_t h = 0xcbf29ce484222325ULL ^ seed;
@@ -25,12 +26,15 @@ std::uint64_t mix(std::string_view text, std::uint64_t seed) {  // FNV-1a, and a
     return h ^ (h >> 33);
 }
 
-fs::path file_of(const std::string& key) { return fs::path(cache_folder()) / (key + std::string(suffix)); }
+fs::path file_of(const std::string& key, CacheKind kind) {
+    return fs::path(cache_folder()) / (key + std::string(suffixes[static_cast<std::size_t>(kind)]));
+}
 
 struct Entry {
     fs::path path;
     std::int64_t bytes;
     fs::file_time_type used;
+    bool choice;
 };
 
 std::vector<Entry> entries() {
@@ -40,11 +44,13 @@ std::vector<Entry> entries() {
     if (folder.empty()) return list;
     for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator();
          it.increment(error)) {
-        if (!it->path().filename().string().ends_with(suffix)) continue;
+        const std::string name = it->path().filename().string();
+        const bool choice = name.ends_with(suffixes[1]);
+        if (!choice && !name.ends_with(suffixes[0])) continue;
         std::error_code gone;
         const auto bytes = it->file_size(gone);
         const auto used = it->last_write_time(gone);
-        if (!gone) list.push_back({it->path(), static_cast<std::int64_t>(bytes), used});
+        if (!gone) list.push_back({it->path(), static_cast<std::int64_t>(bytes), used, choice});
     }
     return list;
 }
@@ -85,9 +91,9 @@ std::string cache_folder() {
     return error ? std::string() : folder;
 }
 
-std::string cache_read(const std::string& key) {
+std::string cache_read(const std::string& key, CacheKind kind) {
     if (cache_folder().empty()) return {};
-    const fs::path path = file_of(key);
+    const fs::path path = file_of(key, kind);
     std::ifstream in(path, std::ios::binary);
     if (!in) return {};
     const std::string all{std::istreambuf_iterator<char>(in), {}};
@@ -100,10 +106,10 @@ std::string cache_read(const std::string& key) {
     return content;
 }
 
-void cache_write(const std::string& key, const std::string& content) {
+void cache_write(const std::string& key, const std::string& content, CacheKind kind) {
     if (content.empty() || cache_folder().empty()) return;
     static std::atomic<int> number{0};
-    const fs::path path = file_of(key);
+    const fs::path path = file_of(key, kind);
     const fs::path part = path.string() + fmt::format(".{}.{}.part", getpid(), number.fetch_add(1));
     std::error_code error;
     {
@@ -121,9 +127,10 @@ void cache_write(const std::string& key, const std::string& content) {
 }
 
 CacheState cache_state() {
-    CacheState state{cache_folder(), 0, 0, bound};
+    CacheState state{cache_folder(), 0, 0, bound, 0};
     for (const Entry& e : entries()) {
         ++state.files;
+        state.choices += e.choice ? 1 : 0;
         state.bytes += e.bytes;
     }
     return state;

@@ -35,6 +35,7 @@ struct DeviceTraits {
     bool f64 = true;                       ///< computes in f64
     bool f16 = false;                      ///< computes in f16 (storage needs nothing)
     int capability = 0;                    ///< CUDA: 90 for 9.0
+    bool processor = false;                ///< OpenCL: the device is a CPU
     std::vector<std::string> features;     ///< as `calor devices` prints them
     std::string options;                   ///< of the compiler
 };
@@ -62,6 +63,8 @@ public:
     virtual ~DriverEvent() = default;
     virtual void wait() = 0;
     virtual bool done() = 0;
+    /// Between two timed events; waits for this one. NaN where the driver keeps no time.
+    virtual double milliseconds_since(DriverEvent& earlier) = 0;
 };
 
 struct Compiled {
@@ -100,7 +103,8 @@ public:
     virtual std::unique_ptr<DriverKernel> load(const std::string& binary, const std::string& entry) = 0;
     virtual void launch(DriverKernel& kernel, Extent groups, Extent threads, std::span<const Argument> arguments) = 0;
 
-    virtual std::unique_ptr<DriverEvent> record() = 0;
+    /// `timed`: for milliseconds_since.
+    virtual std::unique_ptr<DriverEvent> record(bool timed) = 0;
     virtual void synchronize() = 0;
 };
 

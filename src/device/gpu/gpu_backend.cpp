@@ -23,16 +23,6 @@ bool flag(const char* name) {
     return value && *value && std::string_view(value) != "0";
 }
 
-class QueueEvent final : public Event {
-public:
-    explicit QueueEvent(std::unique_ptr<DriverEvent> event) : event_(std::move(event)) {}
-    void wait() override { event_->wait(); }
-    bool done() const override { return event_->done(); }
-
-private:
-    std::unique_ptr<DriverEvent> event_;
-};
-
 /// One word a constant, for messages: "X=f32 RANK=2".
 std::string summary_of(const std::string& constants) {
     std::string text;
@@ -178,7 +168,7 @@ void GpuBackend::copy_to_host(void* host, const void* device, std::int64_t bytes
             if (at < bytes) {
                 now = &next_staging();
                 driver_->fetch(now->data, from + at, std::min(staging_bytes, bytes - at));
-                now->busy = driver_->record();
+                now->busy = driver_->record(false);
             }
             if (before) {
                 before->busy->wait();
@@ -200,13 +190,41 @@ void GpuBackend::copy_to_device(void* device, const void* host, std::int64_t byt
             Staging& s = next_staging();
             std::memcpy(s.data, from + at, static_cast<std::size_t>(count));
             driver_->upload(to + at, s.data, count);
-            s.busy = driver_->record();
+            s.busy = driver_->record(false);
         }
     });
 }
 
+/// Waits without the lock: others may launch meanwhile.
+class GpuBackend::QueueEvent final : public Event {
+    template <class F> auto reported(const F& body) {
+        try {
+            return body();
+        } catch (const DriverFailure& failure) {
+            device_.fail_launch(failure, nullptr);
+        }
+    }
+
+public:
+    QueueEvent(GpuBackend& device, std::unique_ptr<DriverEvent> event) : device_(device), event_(std::move(event)) {}
+    void wait() override {
+        reported([&] { event_->wait(); });
+    }
+    bool done() const override { return event_->done(); }
+    double milliseconds_since(const Event& earlier) override {
+        return reported([&] { return event_->milliseconds_since(*static_cast<const QueueEvent&>(earlier).event_); });
+    }
+
+private:
+    GpuBackend& device_;
+    std::unique_ptr<DriverEvent> event_;
+};
+
 std::unique_ptr<Event> GpuBackend::record() {
-    return guarded([&] { return std::make_unique<QueueEvent>(driver_->record()); });
+    return guarded([&] { return std::make_unique<QueueEvent>(*this, driver_->record(false)); });
+}
+std::unique_ptr<Event> GpuBackend::record_timed() {
+    return guarded([&] { return std::make_unique<QueueEvent>(*this, driver_->record(true)); });
 }
 void GpuBackend::wait(const Event& event) { const_cast<Event&>(event).wait(); }
 void GpuBackend::synchronize() {

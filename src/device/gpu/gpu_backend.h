@@ -42,6 +42,7 @@ public:
     void copy_to_host(void* host, const void* device, std::int64_t bytes) override;
     void copy_to_device(void* device, const void* host, std::int64_t bytes) override;
     std::unique_ptr<Event> record() override;
+    std::unique_ptr<Event> record_timed() override;
     void wait(const Event& event) override;
     void synchronize() override;
     /// Within the device, in order with the launches; the ranges may not overlap.
@@ -65,6 +66,7 @@ public:
     std::int64_t compiled() const { return compiled_; }
 
 private:
+    class QueueEvent;
     void* acquire(std::int64_t bytes) override;
     void give_back(void* data, std::int64_t bytes) override;
     void settle() override;

@@ -36,6 +36,7 @@ bool fill_table(Api& a) {
     find("clEnqueueMarkerWithWaitList", a.marker);
     find("clWaitForEvents", a.wait);
     find("clGetEventInfo", a.event_info);
+    find("clGetEventProfilingInfo", a.event_times);
     find("clReleaseEvent", a.release_event);
     find("clFinish", a.finish);
     find("clFlush", a.flush);

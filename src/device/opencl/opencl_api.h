@@ -32,8 +32,10 @@ enum : Count {
     program_binaries = 0x1166,
     program_build_log = 0x1183,
     event_status = 0x11D3,
+    profiling_end = 0x1283,
 };
-constexpr Bits any_type = 0xFFFFFFFF, cpu_type = 2, gpu_type = 4, read_write = 1, correctly_rounded_divide = 0x80;
+constexpr Bits any_type = 0xFFFFFFFF, cpu_type = 2, gpu_type = 4, read_write = 1, correctly_rounded_divide = 0x80,
+               profiling_queue = 2;
 
 struct Api {
     Status (*platform_ids)(Count, Object*, Count*);
@@ -63,6 +65,7 @@ struct Api {
     Status (*marker)(Object, Count, const Object*, Object*);
     Status (*wait)(Count, const Object*);
     Status (*event_info)(Object, Count, std::size_t, void*, std::size_t*);
+    Status (*event_times)(Object, Count, std::size_t, void*, std::size_t*);
     Status (*release_event)(Object);
     Status (*finish)(Object);
     Status (*flush)(Object);

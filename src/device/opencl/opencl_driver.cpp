@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <map>
 
 #include "device/opencl/opencl_api.h"
@@ -49,6 +50,16 @@ public:
         api()->event_info(event_, event_status, sizeof status, &status, nullptr);
         return status <= 0;
     }
+    double milliseconds_since(gpu::DriverEvent& earlier) override {
+        wait();
+        std::uint64_t first = 0, last = 0;  // nanoseconds
+        Object before = static_cast<ClEvent&>(earlier).event_;
+        if (api()->event_times(before, profiling_end, sizeof first, &first, nullptr) != 0 ||
+            api()->event_times(event_, profiling_end, sizeof last, &last, nullptr) != 0) {
+            return std::numeric_limits<double>::quiet_NaN();
+        }
+        return static_cast<double>(last - first) * 1e-6;
+    }
 
 private:
     Object event_ = nullptr;
@@ -81,7 +92,7 @@ public:
         const std::intptr_t properties[] = {platform_property, reinterpret_cast<std::intptr_t>(platform), 0};
         context_ = api()->create_context(properties, 1, &device_, nullptr, nullptr, &status);
         check(status, "clCreateContext");
-        queue_ = api()->create_queue(context_, device_, 0, &status);
+        queue_ = api()->create_queue(context_, device_, profiling_queue, &status);
         check(status, "clCreateCommandQueue");
         read_traits();
     }
@@ -184,7 +195,7 @@ public:
         const std::size_t local[3] = {size(threads.x), size(threads.y), size(threads.z)};
         check(api()->launch(queue_, k, 3, nullptr, global, local, 0, nullptr, nullptr), "clEnqueueNDRangeKernel");
     }
-    std::unique_ptr<gpu::DriverEvent> record() override { return std::make_unique<ClEvent>(queue_); }
+    std::unique_ptr<gpu::DriverEvent> record(bool) override { return std::make_unique<ClEvent>(queue_); }
     void synchronize() override { check(api()->finish(queue_), "clFinish"); }
 
 private:
@@ -234,7 +245,8 @@ private:
         if (number_of<Bits>(device_, single_fp_config) & correctly_rounded_divide) {
             t.options += " -cl-fp32-correctly-rounded-divide-sqrt";
         }
-        t.features = {(number_of<Bits>(device_, device_type) & cpu_type) ? "processor" : "gpu"};
+        t.processor = (number_of<Bits>(device_, device_type) & cpu_type) != 0;
+        t.features = {t.processor ? "processor" : "gpu"};
         if (t.f64) t.features.emplace_back("f64");
         if (t.f16) t.features.emplace_back("f16");
     }

@@ -33,8 +33,10 @@ struct Order {
     }
 };
 
-/// The launch of an entry with everything that all have in common but buffers.
+/// The launch of an entry with everything that all have in common but buffers. Where there is much to do the window is
+/// constant.
 gpu::Launch start(const graph::Call& call, const char* entry, const Order& order, DType taps) {
+    const Shape& result = *call.outputs[0].shape;
     const auto& a = call.attrs<Attributes>();
     bool dilated = false;
     std::int64_t reach = 0;
@@ -47,7 +49,15 @@ gpu::Launch start(const graph::Call& call, const char* entry, const Order& order
     gpu::Launch l = launch(call, kernels::pool_max, entry);
     l.constant("AXES", a.window.rank()).constant("FIRST", order.first).constant("TAP", taps);
     l.constant("NONE", no_tap_of(taps)).constant("DILATED", dilated).wide(reach >= std::int64_t{1} << 29);
-    return l;
+    constexpr std::int64_t much = 1 << 18;
+    if (numel(result) < much || reach >= std::int64_t{1} << 29) return l;
+    const auto listed = [](const Dims& values) {
+        std::string text = "{";
+        for (const std::int64_t v : values) text += (text.size() > 1 ? ", " : "") + std::to_string(v);
+        return text + "}";
+    };
+    l.constant("KERNELS", listed(a.window.kernel)).constant("STRIDES", listed(a.window.stride));
+    return l.constant("DILATIONS", listed(a.window.dilation)).constant("PADDINGS", listed(a.window.pad_low));
 }
 
 /// Of a window that is as large as it may get, the kernel only looks at what lies in the data.

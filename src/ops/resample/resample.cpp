@@ -38,6 +38,7 @@ const graph::Implementation list[] = {{.name = "resample_select", .why_not = no_
                                       {.name = "resample_passes", .why_not = no_arithmetic, .run = run_passes},
                                       {.name = "reference", .run = run_reference}};
 const graph::Implementation gpu_list[] = {{.name = "select_tables", .why_not = no_selection, .run = run_select_on_gpu},
+                                          {.name = "resample_rows", .why_not = rows_why_not, .run = run_rows_on_gpu},
                                           {.name = "resample_tables", .run = run_on_gpu}};
 
 const graph::Operation operation{

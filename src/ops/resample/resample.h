@@ -50,6 +50,9 @@ void run_passes(const graph::Call& call);
 /// The same on GPUs.
 void run_select_on_gpu(const graph::Call& call);
 void run_on_gpu(const graph::Call& call);
+/// The same in one pass over memory for tables along the last axis of memory and up to two before it: rows.kernel.
+const char* rows_why_not(const graph::Call& call);
+void run_rows_on_gpu(const graph::Call& call);
 /// One output element at a time.
 void run_reference(const graph::Call& call);
 

@@ -4,80 +4,18 @@
 #include <functional>
 #include <vector>
 
-#include "ops/resample/resample.h"
-#include "ops/spatial_gpu.h"
+#include "ops/resample/resample_gpu.h"
 
 namespace calor {
 namespace kernels {
+extern const gpu::KernelFile resample_select;
 extern const gpu::KernelFile resample_tables;
-}
+}  // namespace kernels
 
 namespace ops::resample {
 namespace {
 
 constexpr std::int64_t most_fused_taps = 36, most_fused = 3;
-
-/// An axis in the order of the result's memory.
-struct Axis {
-    std::int64_t in = 1, out = 1, stride = 0;
-    const Table* table = nullptr;
-    std::int64_t logical = 0;  ///< number among the tensor's axes (of the last one that was joined)
-};
-
-/// Axes of x and y, joined where no table is and neither side has a gap. The result is dense in this order.
-std::vector<Axis> axes_of(const graph::Call& call) {
-    const View &x = call.inputs[0], &y = call.outputs[0];
-    const auto& a = call.attrs<Attributes>();
-    Dims order;
-    for (std::int64_t d = 0; d < y.rank(); ++d) {
-        if (y.size(d) != 1 || a.table_of(d)) order.push_back(d);
-    }
-    std::ranges::stable_sort(
-        order, [&](std::int64_t p, std::int64_t q) { return std::abs(y.stride(p)) > std::abs(y.stride(q)); });
-    std::vector<Axis> axes;
-    for (const std::int64_t d : order) {
-        const Axis axis{x.size(d), y.size(d), x.stride(d), a.table_of(d), d};
-        if (!axes.empty() && !axis.table && !axes.back().table && axes.back().stride == axis.stride * axis.in) {
-            axes.back() = {axes.back().in * axis.in, axes.back().out * axis.out, axis.stride, nullptr, d};
-        } else {
-            axes.push_back(axis);
-        }
-    }
-    if (axes.empty()) axes.emplace_back();
-    return axes;
-}
-
-/// The numbers of all tables as the kernels take them.
-struct Packed {
-    std::vector<std::int32_t> ints;
-    std::vector<std::int64_t> indices;  ///< where a table's indices begin
-    std::vector<double> weights;
-    std::vector<std::int32_t> fixed;
-
-    explicit Packed(const std::vector<const Table*>& tables, bool fixed_point) : ints(4 * tables.size(), 0) {
-        for (std::size_t i = 0; i < tables.size(); ++i) {
-            const Table& t = *tables[i];
-            const auto here = [&] { return static_cast<std::int32_t>(ints.size()); };
-            const auto put = [&](std::size_t at, std::int32_t value) { ints[4 * i + at] = value; };
-            put(0, here());
-            ints.insert(ints.end(), t.start.begin(), t.start.end());
-            put(1, here());
-            indices.push_back(here());
-            ints.insert(ints.end(), t.index.begin(), t.index.end());
-            put(3, -1);
-            if (fixed_point) {
-                put(2, static_cast<std::int32_t>(fixed.size()));
-                fixed.insert(fixed.end(), t.fixed.begin(), t.fixed.end());
-                continue;
-            }
-            put(2, static_cast<std::int32_t>(weights.size()));
-            weights.insert(weights.end(), t.weight.begin(), t.weight.end());
-            if (t.divisors.empty()) continue;
-            put(3, static_cast<std::int32_t>(weights.size()));
-            weights.insert(weights.end(), t.divisors.begin(), t.divisors.end());
-        }
-    }
-};
 
 class Resampling {
 public:
@@ -89,31 +27,29 @@ public:
     }
 
     void select() const {
-        const Packed packed(tables(), false);
-        const Ref<Storage> ints = upload(packed.ints);
+        const DeviceTables tables = tables_on_device(call_, used_tables(), Weights::f32);
         Dims first;
         std::size_t next = 0;
-        for (const Axis& a : axes_) first.push_back(a.table ? packed.indices[next++] : -1);
-        start("resample_select", axes_)
+        for (const Axis& a : axes_) first.push_back(a.table ? tables.indices[next++] : -1);
+        const Axis& row = axes_.back();
+        const std::int64_t n = neighbours_of(row.out, y_.dtype);
+        start(kernels::resample_select, "resample_select", axes_)
             .constant("E", carrier(y_.dtype))
+            .constant("V", n)
+            .constant("TABLED", row.table != nullptr)
+            .constant("BESIDE", lies_beside(axes_, call_.inputs[0].data, y_.dtype, n))
             .buffer(call_.inputs[0])
             .buffer(y_)
-            .buffer(ints)
+            .buffer(tables.ints)
             .size(y_.count())
             .layout(outs(axes_), {strides(axes_), dense(axes_), first})
-            .over(y_.count());
+            .over(y_.count(), n);
     }
 
     void arithmetic() {
         order_passes();
-        const Packed packed(tables(), a_.fixed_point);
-        const Ref<Storage> ints = upload(packed.ints), weights = a_.fixed_point    ? upload(packed.fixed)
-                                                                 : y_.dtype == f64 ? upload(packed.weights)
-                                                                                   : upload(narrowed(packed.weights));
-        double divisor = 1;
-        if (!a_.fixed_point) {
-            for (const std::size_t p : passes_) divisor *= axes_[p].table->divisor;
-        }
+        const Weights weights = a_.fixed_point ? Weights::fixed_point : y_.dtype == f64 ? Weights::f64 : Weights::f32;
+        const DeviceTables tables = tables_on_device(call_, used_tables(), weights);
         std::vector<Axis> now = axes_;
         for (Axis& a : now) a.out = a.in;  // what has been computed so far
         Ref<Storage> from, to;
@@ -128,7 +64,8 @@ public:
             const void* source = from ? from->data : call_.inputs[0].data;
             void* target = last ? y_.data : to->data;
             const DType in = from ? middle : call_.inputs[0].dtype, out = last ? y_.dtype : middle;
-            run(now, p, n, {source, in, target, out, ints->data, weights->data, last ? divisor : 1});
+            run(now, p, n,
+                {source, in, target, out, tables.ints->data, tables.weights->data, last ? tables.divisor : 1});
             const Dims packed_strides = dense(now);
             for (std::size_t i = 0; i < now.size(); ++i) {
                 now[i].in = now[i].out;
@@ -149,17 +86,10 @@ private:
         double divisor;
     };
 
-    std::vector<const Table*> tables() const {
+    std::vector<const Table*> used_tables() const {
         std::vector<const Table*> all;
         for (const std::size_t p : passes_) all.push_back(axes_[p].table);
         return all;
-    }
-    static std::vector<float> narrowed(const std::vector<double>& values) { return {values.begin(), values.end()}; }
-    template <class T> Ref<Storage> upload(const std::vector<T>& values) const {
-        const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(T));
-        Ref<Storage> memory = graph::scratch(call_, std::max<std::int64_t>(bytes, 8));
-        if (bytes > 0) call_.backend.stream().copy_to_device(memory->data, values.data(), bytes);
-        return memory;
     }
 
     /// Fixed point goes from the last axis to the first; else what shrinks most comes first.
@@ -206,8 +136,14 @@ private:
         }
         return list;
     }
-    gpu::Launch start(const char* entry, const std::vector<Axis>& axes) const {
-        gpu::Launch l = launch(call_, kernels::resample_tables, entry);
+    /// Whether n neighbours along the last axis can be read at once.
+    static bool lies_beside(const std::vector<Axis>& axes, const void* data, DType dtype, std::int64_t n) {
+        const auto whole = [&](const Axis& a) { return a.in == 1 || a.stride % n == 0; };
+        return axes.back().stride == 1 && std::all_of(axes.begin(), axes.end() - 1, whole) &&
+               reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(n * size_of(dtype)) == 0;
+    }
+    gpu::Launch start(const gpu::KernelFile& file, const char* entry, const std::vector<Axis>& axes) const {
+        gpu::Launch l = launch(call_, file, entry);
         l.constant("RANK", std::ssize(axes));
         std::int64_t reach = 0;  // of what is read, whose sizes no layout shows
         for (const Axis& a : axes) reach = std::max(reach, a.in * std::abs(a.stride));
@@ -219,17 +155,27 @@ private:
         std::int64_t count = 1;
         for (const Axis& a : now) count *= a.out;
         const auto axis = [&](std::size_t i) { return static_cast<std::int64_t>(i < n ? passes_[p + i] : 0); };
-        const Dims from = strides(now), to = dense(now);
-        gpu::Launch l = start(a_.fixed_point ? "resample_fixed" : "resample", now);
-        if (!a_.fixed_point) {
-            l.constant("X", pass.in).constant("Y", pass.out).constant("TABLES", static_cast<std::int64_t>(n));
-            l.constant("A", y_.dtype == f64 ? f64 : f32).constant("TO_BYTES", pass.out == u8);
-        }
+        const bool fixed = a_.fixed_point;
+        const DType compute = y_.dtype == f64 ? f64 : f32;
+        const std::int64_t v = fixed ? 1 : neighbours(now, p, n, pass);
+        gpu::Launch l = start(kernels::resample_tables, fixed ? "resample_fixed" : "resample", now);
+        l.constant("X", pass.in).constant("Y", pass.out).constant("V", v).constant("A", compute);
+        if (!fixed) l.constant("TABLES", static_cast<std::int64_t>(n)).constant("TO_BYTES", pass.out == u8);
         l.buffer(pass.x).buffer(pass.y).buffer(pass.ints).buffer(pass.weights).size(count).size(axis(0));
-        if (!a_.fixed_point) l.size(axis(1)).size(axis(2));
+        if (!fixed) l.size(axis(1)).size(axis(2));
         l.size(static_cast<std::int64_t>(p));
-        if (!a_.fixed_point) l.number(pass.divisor, y_.dtype == f64 ? f64 : f32);
-        l.layout(outs(now), {from, to}).over(count);
+        if (!fixed) l.number(pass.divisor, compute);
+        l.layout(outs(now), {strides(now)}).over(count, v);
+    }
+    /// How many neighbours along the last axis, which has none of the tables from p on, are read and written at once.
+    std::int64_t neighbours(const std::vector<Axis>& now, std::size_t p, std::size_t n, const Pass& pass) const {
+        for (std::size_t i = p; i < p + n; ++i) {
+            if (passes_[i] + 1 == now.size()) return 1;
+        }
+        const DType wider = size_of(pass.in) > size_of(pass.out) ? pass.in : pass.out;
+        std::int64_t v = neighbours_of(now.back().out, wider);
+        while (v > 1 && !lies_beside(now, pass.x, pass.in, v)) v /= 2;
+        return v;
     }
 
     const graph::Call& call_;
