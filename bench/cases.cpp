@@ -1,11 +1,13 @@
 // Runs the cases of a case file and writes one JSON line a measurement, as torch_peer.py does:
-//   {"id", "pass", "ms", "bytes", "flops"} or {"id", "pass", "error"}
+//   {"id", "pass", "ms", "bytes", "flops", "ran"} or {"id", "pass", "error"}
 // with ms the median of one call after a warm-up, bytes the least traffic (every operand read once, every result
-// written once) and flops multiply-adds counted as two. compare.py joins the two files.
+// written once), flops multiply-adds counted as two, and what ran: operation:implementation. compare.py joins the two
+// files.
 #include <CLI/CLI.hpp>
 #include <fstream>
 #include <iostream>
 #include <regex>
+#include <sstream>
 
 #include "case_lines.h"
 #include "case_problems.h"
@@ -42,6 +44,21 @@ std::int64_t least_bytes(const json& c, const bench::Problem& problem, const ca:
     return (reads + y.numel()) * ca::size_of(y.dtype());
 }
 
+/// "conv:implicit_gemm (tile 64x64), mul + add:fused loop": what explain_plan said, without shapes and refusals.
+std::string short_plan(const std::vector<ca::Tensor>& results) {
+    std::string text;
+    for (const ca::Tensor& t : results) {
+        std::istringstream plan(ca::explain_plan(t));
+        for (std::string line; std::getline(plan, line);) {
+            const std::size_t arrow = line.find(" -> "), colon = line.find("]: ");
+            if (arrow == std::string::npos || colon == std::string::npos) continue;
+            const std::string how = line.substr(colon + 3);
+            text += (text.empty() ? "" : ", ") + line.substr(0, arrow) + ":" + how.substr(0, how.find("; not "));
+        }
+    }
+    return text.substr(0, 300);
+}
+
 class Runner {
 public:
     Runner(const Options& o, bench::Lines& lines)
@@ -70,8 +87,10 @@ public:
         };
         const bool there = pass(id, "fwd", [&] {
             prepare();
-            return json{
-                {"ms", watch_.measure([&] { problem.forward().eval(); })}, {"bytes", bytes}, {"flops", problem.flops}};
+            return json{{"ms", watch_.measure([&] { problem.forward().eval(); })},
+                        {"bytes", bytes},
+                        {"flops", problem.flops},
+                        {"ran", short_plan({problem.forward()})}};
         });
         if (lines_.failed(id, "fwd")) return;
         if (!there) prepare();
@@ -79,10 +98,13 @@ public:
         for (const bench::Pass& p : problem.passes) {
             pass(id, p.name, [&] {
                 const ca::Tensor cotangent = bench::values_of_case(y.shape(), c).to(y.dtype()).eval();
-                const double ms = watch_.measure(
-                    [&] { ca::eval(ca::gradients({y}, p.inputs, {cotangent}, {.retain_graph = true})); });
+                const auto gradients = [&] {
+                    return ca::gradients({y}, p.inputs, {cotangent}, {.retain_graph = true});
+                };
+                const double ms = watch_.measure([&] { ca::eval(gradients()); });
                 const double times = p.name == "bwd" ? static_cast<double>(p.inputs.size()) : 1;
-                return json{{"ms", ms}, {"bytes", bytes}, {"flops", problem.flops * times}};
+                return json{
+                    {"ms", ms}, {"bytes", bytes}, {"flops", problem.flops * times}, {"ran", short_plan(gradients())}};
             });
         }
     }

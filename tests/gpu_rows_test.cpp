@@ -90,4 +90,17 @@ TEST(GpuRows, OthersAreTables) {
     }
 }
 
+TEST(GpuRows, LargePoolsWithConstantWindows) {
+    const Tensor x = values({1, 8, 200, 200}, ca::f32);
+    const auto gradient = [](const Tensor& t) {
+        const Tensor leaf = t.detach().requires_grad();
+        const Tensor y = ca::max_pool(leaf, {.kernel = 3, .stride = 2, .padding = 1});
+        return ca::gradients({y}, {leaf}, {y.detach()})[0];
+    };
+    expect_made_by("pool_gather", x, gradient);
+    expect_made_by("pool_gather", x, [](const Tensor& t) {
+        return ca::max_pool(t, {.kernel = {3, 2}, .padding = {1, 1}, .dilation = {1, 2}});
+    });
+}
+
 }  // namespace
