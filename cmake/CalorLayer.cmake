@@ -24,8 +24,8 @@ function(calor_layer name)
     if(CALOR_SANITIZE MATCHES "address" AND vectors)
         # Every vector operation is an inlined function with temporaries: their scopes take minutes to instrument.
         target_compile_options(${target} PRIVATE -fno-sanitize-address-use-after-scope)
-    elseif(CALOR_SANITIZE AND NOT vectors)
-        target_compile_options(${target} PRIVATE -O0)  # no loops over elements here, and it compiles three times faster
+    elseif(CALOR_SANITIZE)
+        target_compile_options(${target} PRIVATE -O0)  # no long loops run here, and it compiles three times faster
     endif()
 
     set(below "")

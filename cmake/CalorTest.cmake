@@ -1,7 +1,8 @@
-# calor_test(name SOURCES a.cpp b.cpp [LIBRARIES ...] [THREADS] [LOOPS] [GPU]): a GoogleTest program and one CTest entry.
+# calor_test(name SOURCES a.cpp b.cpp [LIBRARIES ...] [THREADS] [LOOPS] [PLAIN] [GPU]): a GoogleTest program and one CTest entry.
 # Tests may include src/ headers: the library exports everything. THREADS marks the tests that have something to show to
 # the thread sanitizer; its build leaves the others out. LOOPS marks tests with long loops of their own: only they are
-# optimized, the others would take longer to compile than to run. GPU runs the program once more as opencl/name, with an
+# optimized, the others would take longer to compile than to run. PLAIN marks tests of the sources' text and of GPUs,
+# which show nothing to sanitizers. GPU runs the program once more as opencl/name, with an
 # OpenCL device as the default device, bands around every block and poisoned memory, in the static variant of machines that
 # have an OpenCL driver.
 find_package(GTest REQUIRED)
@@ -20,8 +21,8 @@ if(CALOR_SANITIZE MATCHES "address")
 endif()
 
 function(calor_test name)
-    cmake_parse_arguments(arg "THREADS;LOOPS;GPU" "" "SOURCES;LIBRARIES" ${ARGN})
-    if(CALOR_SANITIZE MATCHES "thread" AND NOT arg_THREADS)
+    cmake_parse_arguments(arg "THREADS;LOOPS;PLAIN;GPU" "" "SOURCES;LIBRARIES" ${ARGN})
+    if((CALOR_SANITIZE MATCHES "thread" AND NOT arg_THREADS) OR (CALOR_SANITIZE AND arg_PLAIN))
         return()
     endif()
     add_executable(${name}_test ${arg_SOURCES})

@@ -15,7 +15,7 @@ build_packages=(
     libdnnl-dev libhwy-dev libfmt-dev zlib1g-dev nlohmann-json3-dev libcli11-dev libstb-dev libdlpack-dev libnifti2-dev
 )
 # shellcheck disable=SC2034
-test_packages=(libgtest-dev libbenchmark-dev pocl-opencl-icd)
+test_packages=(mold libgtest-dev libbenchmark-dev pocl-opencl-icd)
 # shellcheck disable=SC2034
 clang_packages=(clang libomp-dev)
 

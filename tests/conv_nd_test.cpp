@@ -238,7 +238,9 @@ TEST(ConvTranspose, BiasesAreFusedAndHaveGradients) {
                 }
             }
         }
-        EXPECT_EQ(ca::explain_plan(ca::conv_transpose(x, w, b, o)).find("add"), std::string::npos);
+        if (ca::default_device().kind == ca::DeviceKind::cpu) {
+            EXPECT_EQ(ca::explain_plan(ca::conv_transpose(x, w, b, o)).find("add"), std::string::npos);
+        }
         if (seed > 11) continue;
         expect_gradients(
             [&](const std::vector<Tensor>& t) { return std::vector<Tensor>{ca::conv_transpose(t[0], t[1], t[2], o)}; },
@@ -474,6 +476,7 @@ TEST(ConvLarge, ABatchBeyond32Bits) {
 
 TEST(ConvLarge, BytesAtOffsetsBeyond32Bits) {
     // The two ends of more than 2^31 bytes, of which only the entries under the kernel are ever touched.
+    const ca::OnDevice host(ca::Device{});
     const std::int64_t columns = (std::int64_t{1} << 31) + 5;
     const Tensor memory = untouched({1, 1, 1, columns}, ca::i8);
     auto* const bytes = static_cast<std::int8_t*>(ca::graph::value_of(memory).storage->data);

@@ -63,13 +63,12 @@ template <class E> HWY_INLINE WideVec<E> load_half_vector(const E* p) {
 #endif
 }
 template <class E> HWY_INLINE void store_half_vector(WideVec<E> v, E* p) {
-    const WideTag<E> d;
 #if HWY_TARGET == HWY_AVX2
     const hn::Rebind<hwy::float16_t, WideTag<E>> narrow;
     hn::StoreU(hn::DemoteTo(narrow, v), narrow, reinterpret_cast<hwy::float16_t*>(p));
 #else
     HWY_ALIGN float wide[lanes_of_wide<E>()];
-    hn::Store(v, d, wide);
+    hn::Store(v, WideTag<E>(), wide);
     for (std::int64_t i = 0; i < lanes_of_wide<E>(); ++i) p[i] = E(wide[i]);
 #endif
 }
