@@ -116,6 +116,7 @@ TEST(ConvRewriting, MergedAxesReachOneDnn) {
     EXPECT_EQ(problem({3, 1, 5, 4, 6, 6}, {1, 1, 1, 1, 3, 3}, {3, 1, 5, 4, 6, 6}).x.shape, (Shape{60, 1, 6, 6}));
     EXPECT_EQ(problem({1, 8, 5, 4, 6, 6}, {8, 8, 1, 1, 3, 3}, {1, 8, 5, 4, 6, 6}).x.shape, (Shape{20, 8, 6, 6}));
     EXPECT_EQ(problem({3, 8, 5, 4, 6, 6}, {8, 8, 1, 1, 3, 3}, {3, 8, 5, 4, 6, 6}).x.shape, (Shape{3, 8, 20, 6, 6}));
+    const PlainSums exact;
     const std::vector<double> v = values_of(ca::conv(x, w, o));
     EXPECT_EQ(v[7], 72);  // 8 channels, 9 taps
     EXPECT_EQ(v[0], 32);

@@ -119,8 +119,17 @@ inline void expect_equal(const Tensor& got, const std::vector<std::int64_t>& exa
 
 inline std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
+/// While one lives, convolutions of whole numbers are exact: Winograd's filtering rounds them (winograd_conv_test.cpp).
+struct PlainSums {
+    PlainSums() { set_winograd(false); }
+    ~PlainSums() { set_winograd(true); }
+    PlainSums(const PlainSums&) = delete;
+    PlainSums& operator=(const PlainSums&) = delete;
+};
+
 /// All roles on every implementation; 8-bit integers may have different signs.
 inline void check_problem(const Problem& p, DType dtype, DType w_dtype, std::uint32_t seed) {
+    const PlainSums exact;
     const bool bytes = size_of(dtype) == 1, negative = !is_unsigned_integer(dtype);
     const bool w_negative = !is_unsigned_integer(w_dtype);
     const auto x = whole_numbers(p.x, seed, negative), w = whole_numbers(p.w, seed + 1, w_negative);

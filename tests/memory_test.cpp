@@ -100,7 +100,7 @@ std::vector<Case> cases() {
         [](In t) { return std::vector{ca::conv(t[0], t[1], {.padding = 1, .groups = 16})}; }, MiB / 4, MiB / 4);
     add(
         "conv 4-D", {some({1, 8, 16, 16, 16, 16}), some({8, 8, 3, 3, 3, 3})},
-        [](In t) { return std::vector{ca::conv(t[0], t[1], {.padding = 1})}; }, 5 * MiB, 7 * MiB);
+        [](In t) { return std::vector{ca::conv(t[0], t[1], {.padding = 1})}; }, 6 * MiB, 8 * MiB);
     add(
         "conv_transpose", {image, some({16, 16, 2, 2})},
         [](In t) { return std::vector{ca::conv_transpose(t[0], t[1], {.stride = 2})}; }, MiB, 9 * MiB);

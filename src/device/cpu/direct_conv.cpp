@@ -285,6 +285,33 @@ void require(const Problem& p) {
     if (const char* reason = check(p)) throw std::runtime_error(std::string("direct convolution: ") + reason);
 }
 
+/// Calls run(problem) for every group as a problem of its own.
+template <class Run> void for_groups(const Problem& p, const Run& run) {
+    ConvSettings settings = p.s;
+    settings.groups = 1;
+    Shape x_shape = *p.x.shape, w_shape = *p.w.shape, y_shape = *p.y.shape;
+    x_shape[1] = p.group_in();
+    w_shape[0] = y_shape[1] = p.group_out();
+    const auto part = [](const View& v, const Shape& shape, std::int64_t axis, std::int64_t group) {
+        char* const data = static_cast<char*>(v.data) + group * shape[axis] * v.stride(axis) * size_of(v.dtype);
+        return View{data, v.dtype, &shape, v.strides};
+    };
+    const Shape bias_shape{p.role == ConvRole::input_grad ? p.group_in() : p.group_out()};
+    for (std::int64_t group = 0; group < p.s.groups; ++group) {
+        const View x = part(p.x, x_shape, 1, group), w = part(p.w, w_shape, 0, group), y = part(p.y, y_shape, 1, group);
+        View bias;
+        if (p.bias != nullptr) bias = part(*p.bias, bias_shape, 0, group);
+        run(Problem{p.role, x, w, y, p.bias != nullptr ? &bias : nullptr, settings, p.relu});
+    }
+}
+
+/// Groups whose planes lie apart: copies of one group's channels stay in the second-level cache.
+bool one_by_one(const Problem& p) {
+    const bool x = p.x.stride(1) != 1, y = p.y.stride(1) != 1;
+    const bool apart = p.role == ConvRole::forward ? x : p.role == ConvRole::input_grad ? y : x || y;
+    return apart && p.s.groups > 1 && std::min(p.group_in(), p.group_out()) >= 8;
+}
+
 }  // namespace
 
 const char* why_not(ConvRole role, const View& x, const View& w, const View* bias, const View& y,
@@ -304,8 +331,7 @@ bool is_preferred(ConvRole role, const View& x, const View& w, const View& y, co
         return (inputs >= 8 || first) && (settings.groups == 1 || outputs >= 16);
     }
     if (inputs < 8 || inputs % 8 != 0 || outputs % 8 != 0) return false;
-    if (settings.groups > 1)
-        return axes < 3 && inputs % 16 == 0 && outputs % 16 == 0 && (last || role == ConvRole::forward);
+    if (settings.groups > 1) return axes < 3 && inputs % 16 == 0 && outputs % 16 == 0;
     if (role == ConvRole::input_grad && axes == 2 && x.size(3) < 32) return false;
     return axes == 1 || (axes == 2 && last);
 }
@@ -313,19 +339,19 @@ bool is_preferred(ConvRole role, const View& x, const View& w, const View& y, co
 void forward(const View& x, const View& w, const View* bias, const View& y, const ConvSettings& settings, bool relu) {
     const Problem p{ConvRole::forward, x, w, y, bias, settings, relu};
     require(p);
-    run_gather(p);
+    one_by_one(p) ? for_groups(p, run_gather) : run_gather(p);
 }
 
 void input_grad(const View& gy, const View& w, const View& gx, const ConvSettings& settings, const View* bias) {
     const Problem p{ConvRole::input_grad, gx, w, gy, bias, settings};
     require(p);
-    run_gather(p);
+    one_by_one(p) ? for_groups(p, run_gather) : run_gather(p);
 }
 
 void weight_grad(const View& x, const View& gy, const View& gw, const View* gbias, const ConvSettings& settings) {
     const Problem p{ConvRole::weight_grad, x, gw, gy, gbias, settings};
     require(p);
-    run_weight_grad(p);
+    one_by_one(p) ? for_groups(p, run_weight_grad) : run_weight_grad(p);
 }
 
 }  // namespace calor::cpu::direct

@@ -35,13 +35,12 @@ struct AxisRanges {
     }
 };
 
-constexpr double worthwhile = 0.93;        ///< of the taps left
 constexpr std::int64_t longest_run = 512;  ///< taps whose weights stay in the first-level cache
 constexpr std::size_t most_classes = 4096;
 
 }  // namespace
 
-PixelClasses::PixelClasses(const std::vector<AxisReads>& axes, std::int64_t channels) {
+PixelClasses::PixelClasses(const std::vector<AxisReads>& axes, std::int64_t channels, double worthwhile) {
     const std::size_t outer = axes.size() - 1;
     row_ = axes.back().pixels;
     run_length_ = static_cast<std::int64_t>(axes.back().taps.size()) * channels;

@@ -21,7 +21,8 @@ struct AxisReads {
 class PixelClasses {
 public:
     PixelClasses() = default;
-    PixelClasses(const std::vector<AxisReads>& axes, std::int64_t channels);
+    /// Made when at most `worthwhile` of the taps are left.
+    PixelClasses(const std::vector<AxisReads>& axes, std::int64_t channels, double worthwhile = 0.93);
     PixelClasses(const PixelClasses&) = delete;
     PixelClasses& operator=(const PixelClasses&) = delete;
     PixelClasses(PixelClasses&&) = default;

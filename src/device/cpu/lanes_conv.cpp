@@ -96,6 +96,31 @@ std::int64_t origin(const Strides& strides, const Units::Unit& u, std::int64_t s
     return at;
 }
 
+/// Whether a pass has three rows of taps, one after another, so that two adjacent rows of results read four.
+bool rows_pair(const Pass& pass) {
+    if (pass.size() < 2 || pass.back().step != 1) return false;
+    const Axis& axis = pass[pass.size() - 2];
+    return axis.step == 1 && axis.taps.size() == 3 && axis.taps[1].at == axis.taps[0].at + 1 &&
+           axis.taps[2].at == axis.taps[1].at + 1;
+}
+
+/// Whether unit `u` and the one after it are whole rows, one below the other, that read all taps.
+bool is_pair(const Pass& pass, const Units& units, const Units::Unit& u) {
+    const auto outer = static_cast<std::int64_t>(pass.size()) - 2;
+    const Axis& axis = pass[static_cast<std::size_t>(outer)];
+    const std::int64_t row = u.index[outer], first = row + axis.taps[0].at;
+    return units.parts == 1 && row + 1 < axis.size && first >= 0 && first + 3 < axis.inside;
+}
+
+/// A piece of two adjacent rows. False where its taps don't allow that.
+bool run_two_rows(const Convolve& c, const Piece& piece, std::int64_t in_row, std::int64_t out_row) {
+    if (!piece.strips || c.taps != 9 || c.pixels < 4) return false;
+    kernels().two_rows({static_cast<const char*>(c.in) + piece.tap_at[0] * size_of(c.half ? bf16 : f32), c.out, c.half,
+                        in_row, c.in_pixel, out_row, c.out_pixel, c.pixels, c.channels, c.weight_at, c.weights,
+                        c.bias});
+    return true;
+}
+
 void run_gather(const Problem& p) {
     const Operand source(p.role == ConvRole::input_grad ? p.y : p.x, true), result(p.result(), false);
     const std::int64_t last = p.axes() - 1;
@@ -119,8 +144,13 @@ void run_gather(const Problem& p) {
                 c.channels = source.channels;
                 c.weights = weights.taps.floats();
                 c.bias = weights.bias.empty() ? nullptr : weights.bias.data();
+                const bool pairs = rows_pair(pass);
+                const std::int64_t in_row = last > 0 ? source.strides[last + 1] : 0;
+                const std::int64_t out_row =
+                    last > 0 ? pass[static_cast<std::size_t>(last - 1)].out_step * result.strides[last + 1] : 0;
                 for (std::int64_t i = begin; i < end; ++i) {
                     const Units::Unit u = units.at(i);
+                    const bool two = pairs && i + 1 < end && is_pair(pass, units, u);
                     const auto axis = [&](std::int64_t a) -> const Axis& { return pass[static_cast<std::size_t>(a)]; };
                     const std::int64_t from =
                         origin(source.strides, u, 0, [&](std::int64_t a) { return axis(a).step; });
@@ -136,8 +166,14 @@ void run_gather(const Problem& p) {
                         c.weight_at = piece.where.data();
                         c.taps = std::ssize(piece.tap_at);
                         c.strips = piece.strips;
+                        if (two && run_two_rows(c, piece, in_row, out_row)) continue;
+                        kernels().convolve(c);
+                        if (!two) continue;
+                        c.in = source.at(from + in_row + first * c.in_pixel);
+                        c.out = result.at(to + out_row + first * c.out_pixel);
                         kernels().convolve(c);
                     }
+                    if (two) ++i;
                 }
             });
     }
@@ -250,10 +286,9 @@ const char* why_not(ConvRole role, const View& x, const View& w, const View* bia
     return check_lanes({role, x, w, y, bias, settings});
 }
 
-bool is_preferred(ConvRole role, const View& x, const View& w, const View&, const ConvSettings& settings) {
+bool is_preferred(ConvRole, const View& x, const View& w, const View&, const ConvSettings& settings) {
     if (w.size(1) != 1 || w.size(0) != settings.groups) return false;
-    if (x.size(1) < 8 || direct::product(direct::spatial(*w.shape)) > 49) return false;
-    return role == ConvRole::weight_grad || x.dtype != f32 || x.rank() > 4;
+    return x.size(1) >= 8 && direct::product(direct::spatial(*w.shape)) <= 49;
 }
 
 void forward(const View& x, const View& w, const View* bias, const View& y, const ConvSettings& settings) {

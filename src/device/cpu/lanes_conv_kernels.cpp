@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <utility>
 
 #undef HWY_TARGET_INCLUDE
@@ -229,6 +230,87 @@ void convolve(const Convolve& c) {
     }
 }
 
+/// Four pixels of two rows of results: eight sums hide each other's latency, three weights serve both rows.
+struct TwoByFour {
+    using Four = Indices<4>;
+    Pixels<Four> upper, lower;
+
+    explicit TwoByFour(Vector bias) : upper(bias), lower(bias) {}
+    template <class Read, std::size_t... r>
+    HWY_INLINE void add_row(const Three& w, const Read& read, std::int64_t row, std::index_sequence<r...>) {
+        (upper.template add_pixel<r>(w, read(row, static_cast<std::int64_t>(r))), ...);
+        (lower.template add_pixel<r>(w, read(row + 1, static_cast<std::int64_t>(r))), ...);
+    }
+};
+
+/// read(row, pixel) of four rows of six pixels; weights and bias at `place`.
+template <class Read> HWY_INLINE TwoByFour two_by_four(const TwoRows& c, std::int64_t place, const Read& read) {
+    TwoByFour t(c.bias != nullptr ? hn::LoadU(lanes, c.bias + place) : hn::Zero(lanes));
+    const float* const w = c.weights + place;
+    const std::int32_t* const at = c.weight_at;
+    const auto weights = [&](std::int64_t row) HWY_ATTR {
+        return Three{load(w + at[3 * row]), load(w + at[3 * row + 1]), load(w + at[3 * row + 2])};
+    };
+    t.add_row(weights(0), read, 0, Indices<6>());
+    t.add_row(weights(1), read, 1, Indices<6>());
+    t.add_row(weights(2), read, 2, Indices<6>());
+    return t;
+}
+
+constexpr std::int64_t ahead = 8;  // pixels that are asked for before they are read
+
+/// Calls body(first pixel, first channel, place) for tiles of four pixels, `step` channels each.
+template <class T, std::int64_t step, class Body> HWY_INLINE void for_two_rows(const TwoRows& c, const Body& body) {
+    for (std::int64_t p = 0; p < c.pixels; p += 4) {
+        const std::int64_t first = std::min(p, c.pixels - 4);
+        const T* const in = static_cast<const T*>(c.in) + first * c.in_pixel;
+        T* const out = static_cast<T*>(c.out) + first * c.out_pixel;
+        for (std::int64_t place = 0; place < c.channels; place += step) {
+            const std::int64_t channel = std::min(place, c.channels - step);
+            const T* const next = in + channel + 2 * c.in_row + ahead * c.in_pixel;
+            ask_for(next, c.in_pixel, 4, place);
+            ask_for(next + c.in_row, c.in_pixel, 4, place);
+            body(in + channel, out + channel, place);
+        }
+    }
+}
+
+void two_rows_floats(const TwoRows& c) {
+    for_two_rows<float, vector_size>(c, [&](const float* x, float* y, std::int64_t place) HWY_ATTR {
+        const TwoByFour t = two_by_four(c, place, [&](std::int64_t row, std::int64_t pixel) HWY_ATTR {
+            return load(x + row * c.in_row + pixel * c.in_pixel);
+        });
+        t.upper.put(y, c.out_pixel);
+        t.lower.put(y + c.out_row, c.out_pixel);
+    });
+}
+
+/// Even channels, then odd ones, which are read again: there are registers for one kind.
+void two_rows_half(const TwoRows& c) {
+    for_two_rows<std::uint16_t, 2 * vector_size>(c, [&](const std::uint16_t* x, std::uint16_t* y,
+                                                        std::int64_t place) HWY_ATTR {
+        const auto pair = [&](std::int64_t row, std::int64_t pixel)
+                              HWY_ATTR { return load_pair(x + row * c.in_row + pixel * c.in_pixel); };
+        const TwoByFour even =
+            two_by_four(c, place, [&](std::int64_t row, std::int64_t pixel) HWY_ATTR { return pair(row, pixel).even; });
+        std::atomic_signal_fence(std::memory_order_seq_cst);  // else compilers keep all of it in memory
+        const TwoByFour odd = two_by_four(c, place + vector_size, [&](std::int64_t row, std::int64_t pixel) HWY_ATTR {
+            return pair(row, pixel).odd;
+        });
+        constexpr TwoByFour::Four four{};
+        store_pairs(even.upper.sums, odd.upper.sums, y, c.out_pixel, four);
+        store_pairs(even.lower.sums, odd.lower.sums, y + c.out_row, c.out_pixel, four);
+    });
+}
+
+void two_rows(const TwoRows& c) {
+    if (c.half) {
+        two_rows_half(c);
+    } else {
+        two_rows_floats(c);
+    }
+}
+
 /// `sizeof...(s)` strips from `tap` on, of two pixels or more: input pixel q is tap k of pixel q - k.
 template <class T, std::size_t... s>
 HWY_INLINE void correlate_strips(const Correlate& c, std::int64_t tap, const T* grad, const T* in, std::int64_t pixels,
@@ -328,7 +410,7 @@ void total(const Correlate& c) {
 }  // namespace
 
 const Kernels& table() {
-    static constexpr Kernels kernels{vector_size, convolve, correlate, total};
+    static constexpr Kernels kernels{vector_size, convolve, two_rows, correlate, total};
     return kernels;
 }
 

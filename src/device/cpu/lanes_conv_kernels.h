@@ -26,6 +26,17 @@ struct Convolve {
     std::int64_t next_in, next_out;  ///< distances to the rows that come next, which are brought near
 };
 
+/// Two adjacent rows of results of a 3 x 3 kernel: `in` is the first of four rows of pixels, which both share.
+struct TwoRows {
+    const void* in;
+    void* out;
+    bool half;
+    std::int64_t in_row, in_pixel, out_row, out_pixel;
+    std::int64_t pixels, channels;  ///< of a row, four at least
+    const std::int32_t* weight_at;  ///< of 9 taps
+    const float *weights, *bias;
+};
+
 struct Correlate {
     const void *grad, *in;
     bool half;
@@ -40,6 +51,7 @@ struct Correlate {
 struct Kernels {
     std::int64_t lanes;
     void (*convolve)(const Convolve& c);
+    void (*two_rows)(const TwoRows& c);  ///< as convolve, bit by bit
     void (*correlate)(const Correlate& c);
     /// sums[c] += sum over p of grad[p][c], in the same places; reads grad, grad_pixel, pixels, channels, sums.
     void (*total)(const Correlate& c);

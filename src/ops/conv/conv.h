@@ -40,13 +40,15 @@ void forward_gradient(const graph::GradContext& c);
 void input_grad_gradient(const graph::GradContext& c);
 void weight_grad_gradient(const graph::GradContext& c);
 
-// Implementations. `direct_first` and `planar` refuse where others are expected to be faster.
+// Implementations. `direct_first`, `planar` and `winograd` refuse where others are expected to be faster.
 const char* gemm_first_why_not(Role role, const graph::Call& call);
 const char* direct_first_why_not(Role role, const graph::Call& call);
 const char* direct_why_not(Role role, const graph::Call& call);
 void run_direct(Role role, const graph::Call& call);
 const char* planar_why_not(Role role, const graph::Call& call);
 void run_planar(Role role, const graph::Call& call);
+const char* winograd_why_not(Role role, const graph::Call& call);
+void run_winograd(Role role, const graph::Call& call);
 const char* onednn_why_not(Role role, const graph::Call& call);
 void run_onednn(Role role, const graph::Call& call);
 /// Whether no product goes into the results (which are then written): positions may be absurdly many where the batch

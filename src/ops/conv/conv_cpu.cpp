@@ -1,10 +1,11 @@
-// Convolution on the CPU in f32, bf16 and f16: our own kernels for groups of few channels and for channels-last
-// activations of any rank where they are expected to be faster, else oneDNN (1 to 3 spatial axes). Results are
-// channels-last, which the latter two like best. Large problems run in pieces; the pieces of a weight gradient are
-// added in f32.
+// Convolution on the CPU in f32, bf16 and f16: our own kernels for groups of few channels, for 3 x 3 kernels
+// (Winograd) and for channels-last activations of any rank where they are expected to be faster, else oneDNN (1 to 3
+// spatial axes). Results are channels-last, which the latter two like best. Large problems run in pieces; the pieces of
+// a weight gradient are added in f32.
 #include <algorithm>
 #include <stdexcept>
 
+#include "calor/precision.h"
 #include "device/cpu/direct_conv.h"
 #include "device/cpu/lanes_conv.h"
 #include "device/cpu/onednn.h"
@@ -13,6 +14,7 @@
 #include "device/cpu/planar_conv.h"
 #include "device/cpu/scratch.h"
 #include "device/cpu/vectorize.h"
+#include "device/cpu/winograd_conv.h"
 #include "ops/conv/conv_problem.h"
 
 namespace calor::ops::conv {
@@ -195,6 +197,26 @@ void run_planar(Role role, const graph::Call& call) {
         if (p.role == Role::input_grad) (lanes ? cpu::lanes::input_grad : cpu::planar::input_grad)(y, w, x, p.settings);
         if (p.role == Role::weight_grad)
             (lanes ? cpu::lanes::weight_grad : cpu::planar::weight_grad)(x, y, w, bias.get(), p.settings);
+    });
+}
+
+const char* winograd_why_not(Role role, const graph::Call& call) {
+    if (!winograd()) return "switched off by set_winograd(false)";
+    return refusal(role, call, [](const Problem& p) {
+        const View x = p.x.view(), w = p.w.view(), y = p.y.view();
+        const MaybeView bias(p.bias);
+        if (!cpu::winograd::is_preferred(p.role, x, w, y, p.settings)) return elsewhere;
+        return cpu::winograd::why_not(p.role, x, w, bias.get(), y, p.settings);
+    });
+}
+
+void run_winograd(Role role, const graph::Call& call) {
+    run_pieces(role, call, [](const Problem& p) {
+        const View x = p.x.view(), w = p.w.view(), y = p.y.view();
+        const MaybeView bias(p.bias);
+        if (p.role == Role::forward) cpu::winograd::forward(x, w, bias.get(), y, p.settings);
+        if (p.role == Role::input_grad) cpu::winograd::input_grad(y, w, x, p.settings, bias.get());
+        if (p.role == Role::weight_grad) cpu::winograd::weight_grad(x, y, w, bias.get(), p.settings);
     });
 }
 
