@@ -1,6 +1,7 @@
 // Contractions through oneDNN: convolution with its three roles (1 to 3 spatial axes) and batched matmul. This is the
 // only door to the library: it works on raw views, chooses among oneDNN's formats from measurements, converts f16 and
-// bf16 to f32 (accumulating in f32, rounding once), and keeps primitives in a cache of its own. Its Winograd is never used.
+// bf16 to f32 (accumulating in f32, rounding once), and keeps primitives in a cache of its own. Its Winograd is never
+// used.
 #pragma once
 
 #include <cstdint>
