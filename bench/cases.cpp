@@ -82,8 +82,8 @@ public:
         const auto prepare = [&] {
             problem = bench::problem(c);
             y = problem.forward();
-            y.eval();
             bytes = least_bytes(c, problem, y);
+            y.eval();
         };
         const bool there = pass(id, "fwd", [&] {
             prepare();

@@ -103,4 +103,41 @@ TEST(GpuRows, LargePoolsWithConstantWindows) {
     });
 }
 
+TEST(GpuDepthwise, AllRolesAndLayouts) {
+    struct Case {
+        Shape x, w;
+        ca::ConvOptions options;
+        DType dtype;
+    };
+    const Case cases[] = {
+        {{2, 5, 9, 11}, {5, 1, 3, 3}, {.padding = 1, .groups = 5}, ca::f32},
+        {{2, 4, 30, 9}, {4, 1, 7, 7}, {.padding = 3, .groups = 4}, ca::f16},
+        {{3, 6, 8, 8}, {6, 1, 2, 5}, {.padding = {1, 2}, .groups = 6}, ca::bf16},
+        {{1, 3, 7, 7}, {3, 1, 3, 3}, {.groups = 3}, ca::f64},
+        {{2, 6, 40}, {6, 1, 5}, {.padding = 2, .groups = 6}, ca::f32},
+    };
+    for (const Case& c : cases) {
+        const Tensor x = values(c.x, c.dtype), w = values(c.w, c.dtype), b = values({c.w[0]}, c.dtype);
+        for (const bool last : {false, true}) {
+            const auto lay = [&](const Tensor& t) {
+                if (!last) return t;
+                const std::int64_t end = t.rank() - 1;
+                return ca::movedim(ca::contiguous(ca::movedim(t, {1}, {end})), {end}, {1});
+            };
+            const auto taps = [&](const Tensor& t) { return w.to(t.device()); };
+            const auto forward = [&](const Tensor& t) {
+                return ca::conv(lay(t), taps(t), b.to(t.device()), c.options);
+            };
+            expect_made_by("depthwise", x, forward);
+            for (const int wanted : {0, 1}) {
+                expect_made_by("depthwise", x, [&](const Tensor& t) {
+                    const Tensor leaf = lay(t).detach().requires_grad(), kernel = taps(t).detach().requires_grad();
+                    const Tensor y = ca::conv(leaf, kernel, c.options);
+                    return ca::gradients({y}, {leaf, kernel}, {lay(y.detach())})[static_cast<std::size_t>(wanted)];
+                });
+            }
+        }
+    }
+}
+
 }  // namespace

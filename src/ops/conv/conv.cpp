@@ -181,6 +181,9 @@ template <Role role> std::span<const graph::Implementation> implementations(Devi
 /// On CUDA and OpenCL devices.
 template <Role role> std::span<const graph::Implementation> gpu_implementations() {
     static const graph::Implementation list[] = {
+        {.name = "depthwise",
+         .why_not = [](const Call& c) { return depthwise_gpu_why_not(role, c); },
+         .run = [](const Call& c) { run_depthwise_gpu(role, c); }},
         {.name = "cudnn",
          .why_not = [](const Call& c) { return vendor_gpu_why_not(role, c); },
          .run = [](const Call& c) { run_vendor_gpu(role, c); }},

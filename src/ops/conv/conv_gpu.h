@@ -5,6 +5,9 @@
 
 namespace calor::ops::conv {
 
+// One channel a group, up to 7 taps along one or two axes, without strides and dilations: a thread a column.
+const char* depthwise_gpu_why_not(Role role, const graph::Call& call);
+void run_depthwise_gpu(Role role, const graph::Call& call);
 // Through a vendor's library.
 const char* vendor_gpu_why_not(Role role, const graph::Call& call);
 void run_vendor_gpu(Role role, const graph::Call& call);

@@ -21,9 +21,13 @@ std::vector<Axis> axes_of(const graph::Call& call);
 /// The numbers of some tables as the kernels take them: `ints` starts with four numbers a table (where its starts,
 /// indices, weights and divisors begin, the last -1 for none); weights and divisors are f64 for f64, i32 in fixed
 /// point, else f32.
+struct TablePlaces {
+    std::int32_t start[3] = {}, index[3] = {}, weight[3] = {}, divisor[3] = {};
+};
 struct DeviceTables {
     Ref<Storage> ints, weights;
     std::vector<std::int64_t> indices;  ///< where a table's indices begin in `ints`
+    TablePlaces places;                 ///< the four numbers of the first tables
     double divisor = 1;                 ///< of all outputs
 };
 enum class Weights : std::uint8_t { f32, f64, fixed_point };

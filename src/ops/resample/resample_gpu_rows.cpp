@@ -143,6 +143,7 @@ void run_rows_on_gpu(const graph::Call& call) {
         .size(last.out)
         .size(plan.pitch)
         .number(tables.divisor, wide ? f64 : f32)
+        .structure(tables.places)
         .layout(sizes, {strides})
         .layout(Dims{plan.tile, last.in / plan.vector}, {Dims{0, 0}})
         .layout(Dims{plan.tile / plan.part, last.out / plan.lanes}, {Dims{0, 0}})

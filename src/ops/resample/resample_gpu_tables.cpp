@@ -73,6 +73,12 @@ DeviceTables uploaded(const graph::Call& call, const std::vector<const Table*>& 
     const Packed packed(tables, weights == Weights::fixed_point);
     DeviceTables made;
     made.indices = packed.indices;
+    for (std::size_t i = 0; i < std::min<std::size_t>(tables.size(), 3); ++i) {
+        made.places.start[i] = packed.ints[4 * i];
+        made.places.index[i] = packed.ints[4 * i + 1];
+        made.places.weight[i] = packed.ints[4 * i + 2];
+        made.places.divisor[i] = packed.ints[4 * i + 3];
+    }
     made.ints = upload(call, packed.ints);
     switch (weights) {
         case Weights::f64: made.weights = upload(call, packed.weights); break;
