@@ -92,11 +92,13 @@ void max_grad_on_gpu(const graph::Call& call) {
     const View &gy = call.inputs[0], &taps = call.inputs[1], &gx = call.outputs[0];
     const Order order(gx);
     gpu::Launch l = start(call, "max_pool_grad", order, taps.dtype);
-    l.constant("X", adding(gx.dtype));
+    const std::int64_t n =
+        order.first == 2 ? std::min<std::int64_t>(4, neighbours_of(gx.size(gx.rank() - 1), gx.dtype)) : 1;
+    l.constant("X", adding(gx.dtype)).constant("V", n);
     l.buffer(gy).buffer(taps).buffer(gx).size(gx.count());
     l.layout(order.of(*gx.shape), {order.of(*gy.strides), order.of(*taps.strides), order.of(*gx.strides)});
     add_window(l, a, a.positions);
-    l.over(gx.count());
+    l.over(gx.count(), n);
 }
 
 void max_take_on_gpu(const graph::Call& call) {
