@@ -115,6 +115,7 @@ TEST(GpuDepthwise, AllRolesAndLayouts) {
         {{3, 6, 8, 8}, {6, 1, 2, 5}, {.padding = {1, 2}, .groups = 6}, ca::bf16},
         {{1, 3, 7, 7}, {3, 1, 3, 3}, {.groups = 3}, ca::f64},
         {{2, 6, 40}, {6, 1, 5}, {.padding = 2, .groups = 6}, ca::f32},
+        {{2, 3, 5, 6, 7}, {3, 1, 3, 2, 3}, {.padding = 1, .groups = 3}, ca::f32},
     };
     for (const Case& c : cases) {
         const Tensor x = values(c.x, c.dtype), w = values(c.w, c.dtype), b = values({c.w[0]}, c.dtype);

@@ -88,7 +88,8 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
     const Tensor attended = allowed(options, q.size(-2), k.size(-2), where);
     if (attended.defined()) scores = calor::where(attended, {scores, where}, {-HUGE_VAL, where}, where);
     Tensor weights = softmax(scores, -1, where);
-    if (attended.defined()) {
+    const bool every_row = !options.mask.defined() && q.size(-2) <= k.size(-2);  // the first key, for one
+    if (attended.defined() && !every_row) {
         weights = calor::where(any(attended, {-1}, true, where), {weights, where}, {0, where}, where);
     }
     const Tensor y = matmul(weights, widened(v), where);

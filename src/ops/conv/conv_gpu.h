@@ -5,7 +5,7 @@
 
 namespace calor::ops::conv {
 
-// One channel a group, up to 7 taps along one or two axes, without strides and dilations: a thread a column.
+// One channel a group, up to 7 taps along each of up to three axes, without strides and dilations: a thread a column.
 const char* depthwise_gpu_why_not(Role role, const graph::Call& call);
 void run_depthwise_gpu(Role role, const graph::Call& call);
 // Through a vendor's library.
