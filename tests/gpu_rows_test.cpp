@@ -111,7 +111,7 @@ TEST(GpuDepthwise, AllRolesAndLayouts) {
     };
     const Case cases[] = {
         {{2, 5, 9, 11}, {5, 1, 3, 3}, {.padding = 1, .groups = 5}, ca::f32},
-        {{2, 4, 30, 9}, {4, 1, 7, 7}, {.padding = 3, .groups = 4}, ca::f16},
+        {{2, 4, 30, 9}, {4, 1, 7, 3}, {.padding = {3, 1}, .groups = 4}, ca::f16},
         {{3, 6, 8, 8}, {6, 1, 2, 5}, {.padding = {1, 2}, .groups = 6}, ca::bf16},
         {{1, 3, 7, 7}, {3, 1, 3, 3}, {.groups = 3}, ca::f64},
         {{2, 6, 40}, {6, 1, 5}, {.padding = 2, .groups = 6}, ca::f32},
@@ -120,6 +120,7 @@ TEST(GpuDepthwise, AllRolesAndLayouts) {
     for (const Case& c : cases) {
         const Tensor x = values(c.x, c.dtype), w = values(c.w, c.dtype), b = values({c.w[0]}, c.dtype);
         for (const bool last : {false, true}) {
+            if (c.dtype != ca::f32 && last == (c.dtype == ca::f64)) continue;  // each variant is compiled
             const auto lay = [&](const Tensor& t) {
                 if (!last) return t;
                 const std::int64_t end = t.rank() - 1;

@@ -306,7 +306,8 @@ const char* settings_why_not(const ConvProblem& p) {
     }
     if (p.bias && p.bias->size(0) > 1 && p.bias->stride(0) != 1) return "a bias with gaps";
     // The library offers algorithms that then refuse (f16), or take a hundred times as long as plain ones.
-    if (p.channels_last && p.settings->groups > 1 && p.w.size(1) == 1) return "one channel a group, channels last";
+    if (p.role != ConvRole::weight_grad && p.channels_last && p.settings->groups > 1 && p.w.size(1) == 1)
+        return "one channel a group, channels last";
     return nullptr;
 }
 

@@ -43,7 +43,11 @@ gpu::Launch start(const graph::Call& call, const Problem& p, const char* entry, 
     gpu::Launch l = launch(call, kernels::conv_depthwise, entry);
     l.constant("P", source.dtype).constant("Q", other.dtype).constant("C", result).constant("ACC", sum_type(result));
     l.constant("KD", p.w.size(2)).constant("KH", p.w.size(3)).constant("KW", p.w.size(4)).constant("LAST", last);
-    return std::move(l.threads(threads));
+    // Reading rows ahead hides their way from memory but takes registers, so fewer threads run beside each other: what
+    // was faster on an H200.
+    const std::int64_t taps = numel(p.w.shape) / p.w.size(0);
+    const bool ahead = p.role == Role::weight_grad ? last && taps > 27 : taps <= (size_of(source.dtype) == 4 ? 27 : 9);
+    return std::move(l.constant("AHEAD", ahead).threads(threads));
 }
 
 /// Sizes of the source's spatial axes.
@@ -117,6 +121,8 @@ const char* depthwise_gpu_why_not(Role role, const graph::Call& call) {
         }
     }
     if (taps > most_taps) return "more than 64 taps";
+    const bool library = role == Role::weight_grad && a.window.rank() == 2 && taps <= 9 && o.x.dtype != bf16;
+    if (library && !vendor_gpu_why_not(role, call)) return "a small weight gradient, for which cuDNN is faster";
     if (o.x.count() == 0 || o.y.count() == 0) return "nothing to multiply";
     return nullptr;
 }

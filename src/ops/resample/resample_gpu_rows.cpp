@@ -56,7 +56,8 @@ std::int64_t vector_of(const View& x, const std::vector<Axis>& axes) {
     return n;
 }
 
-void choose_tile(Plan& plan, std::int64_t element, int units) {
+/// `element`, `input`: bytes of a sum and of an element of x.
+void choose_tile(Plan& plan, std::int64_t element, std::int64_t input, int units) {
     const std::int64_t inputs = plan.axes.back().in, blocks = plan.axes.back().out / plan.lanes;
     plan.pitch = inputs + (blocks < 32 ? plan.vector : 0);  // threads of several rows then meet in other banks
     plan.cells = local_bytes[plan.pitch * element * 4 > local_bytes[0] ? 1 : 0] / element;
@@ -66,6 +67,7 @@ void choose_tile(Plan& plan, std::int64_t element, int units) {
     plan.part = 8;
     while (plan.part > 1 && (plan.part > most || most / plan.part * blocks < threads)) plan.part /= 2;
     plan.tile = most / plan.part * plan.part;
+    while (plan.vector > 1 && plan.vector * input > 4 && plan.tile * inputs / plan.vector < threads) plan.vector /= 2;
 }
 
 Plan plan_of(const graph::Call& call) {
@@ -87,8 +89,10 @@ Plan plan_of(const graph::Call& call) {
     const std::int64_t element = y.dtype == f64 ? 8 : 4;
     plan.rows = y.count() / plan.axes.back().out;
     plan.vector = vector_of(x, plan.axes);
-    plan.lanes = size_of(y.dtype) == 2 && plan.axes.back().out % 2 == 0 ? 2 : 1;
-    choose_tile(plan, element, call.backend.gpu()->traits().units);
+    // Two neighbours a thread where rows grow; where they shrink, threads would meet in banks of local memory.
+    const bool grows = plan.axes.back().out > plan.axes.back().in;
+    plan.lanes = grows && size_of(y.dtype) == 2 && plan.axes.back().out % 2 == 0 ? 2 : 1;
+    choose_tile(plan, element, size_of(x.dtype), call.backend.gpu()->traits().units);
     if (plan.pitch > plan.cells) return refuse("rows longer than local memory");
     return plan;
 }

@@ -44,6 +44,7 @@ struct Packed {
             const auto put = [&](std::size_t at, std::int32_t value) { ints[4 * i + at] = value; };
             put(0, here());
             ints.insert(ints.end(), t.start.begin(), t.start.end());
+            ints.resize((ints.size() + 3) / 4 * 4);  // select.kernel reads four at once
             put(1, here());
             indices.push_back(here());
             ints.insert(ints.end(), t.index.begin(), t.index.end());
