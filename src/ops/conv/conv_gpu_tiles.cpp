@@ -20,8 +20,8 @@ using gpu::Digit;
 
 constexpr std::int64_t most_phases = 64;
 
-/// Kernels are compiled for 1, 2, 3 or 6 axes; more are compiled as they come.
-std::int64_t compiled_axes(std::int64_t axes) { return axes <= 3 ? axes : std::max<std::int64_t>(axes, 6); }
+/// Kernels are compiled for 1, 2, 3, 4 or 6 axes; more are compiled as they come.
+std::int64_t compiled_axes(std::int64_t axes) { return axes <= 4 ? axes : std::max<std::int64_t>(axes, 6); }
 
 /// Channels lie beside each other: they should vary fastest.
 bool channels_last(const Array& a) { return a.size(1) > 1 && std::abs(a.stride(1)) == 1; }
