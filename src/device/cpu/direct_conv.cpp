@@ -331,7 +331,10 @@ bool is_preferred(ConvRole role, const View& x, const View& w, const View& y, co
         return (inputs >= 8 || first) && (settings.groups == 1 || outputs >= 16);
     }
     if (inputs < 8 || inputs % 8 != 0 || outputs % 8 != 0) return false;
-    if (settings.groups > 1) return axes < 3 && inputs % 16 == 0 && outputs % 16 == 0;
+    if (settings.groups > 1) {
+        const bool elsewhere = last && role == ConvRole::input_grad;  // oneDNN takes channels-last as it lies
+        return axes < 3 && inputs % 16 == 0 && outputs % 16 == 0 && !elsewhere;
+    }
     if (role == ConvRole::input_grad && axes == 2 && x.size(3) < 32) return false;
     return axes == 1 || (axes == 2 && last);
 }

@@ -286,9 +286,10 @@ const char* why_not(ConvRole role, const View& x, const View& w, const View* bia
     return check_lanes({role, x, w, y, bias, settings});
 }
 
-bool is_preferred(ConvRole, const View& x, const View& w, const View&, const ConvSettings& settings) {
+bool is_preferred(ConvRole role, const View& x, const View& w, const View&, const ConvSettings& settings) {
     if (w.size(1) != 1 || w.size(0) != settings.groups) return false;
-    return x.size(1) >= 8 && direct::product(direct::spatial(*w.shape)) <= 49;
+    if (x.size(1) < 8 || direct::product(direct::spatial(*w.shape)) > 49) return false;
+    return role == ConvRole::weight_grad || x.dtype != f32 || x.rank() > 4;
 }
 
 void forward(const View& x, const View& w, const View* bias, const View& y, const ConvSettings& settings) {

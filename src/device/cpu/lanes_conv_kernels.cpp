@@ -361,8 +361,12 @@ HWY_INLINE void correlate_taps(const Correlate& c, std::int64_t tap, const T* gr
     (hn::StoreU(all[k], lanes, sums + at[k]), ...);
 }
 
+/// Four rows of so many pixels at the distance of whole channels share the first-level cache: with 128 channels of f32
+/// eight ways of it hold no more.
+template <class T> constexpr std::int64_t least_of_correlate = sizeof(T) == 4 ? least_block : 2 * least_block;
+
 template <class T> void correlate_as(const Correlate& c) {
-    for_blocks(c.pixels, c.channels, 2 * least_block,
+    for_blocks(c.pixels, c.channels, least_of_correlate<T>,
                [&](std::int64_t p, std::int64_t count, std::int64_t channel, std::int64_t place) HWY_ATTR {
                    const T* const grad = static_cast<const T*>(c.grad) + p * c.grad_pixel + channel;
                    const T* const in = static_cast<const T*>(c.in) + p * c.in_pixel + channel;

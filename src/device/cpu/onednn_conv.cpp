@@ -156,7 +156,8 @@ Candidate favourite(const Problem& p, const Formats& given) {
     const bool weights = p.role == ConvRole::weight_grad;
     if (p.settings.groups > 1) {
         const bool depthwise = p.group_in() == 1 && p.group_out() == 1;
-        return depthwise && both_last && !weights ? last : blocked;
+        const bool back = p.role == ConvRole::input_grad;
+        return both_last && (back || (depthwise && !weights)) ? last : blocked;
     }
     if (p.group_in() < 4) {
         // A generated kernel reads plain x and writes blocked or channels-last y; backwards to x it is hopeless.

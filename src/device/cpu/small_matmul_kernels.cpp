@@ -54,12 +54,15 @@ HWY_INLINE void tile(const Dots& d, std::int64_t row, std::int64_t column, std::
     std::array<Column, sizeof...(j)> sums{((void)j, Column{zero, zero, zero, zero})...};
     for (std::int64_t p = 0; p < d.inner; p += vector_size) {
         const std::array<Vector, sizeof...(j)> y{hn::LoadU(lanes, b[j] + p)...};
-        const Vector x0 = hn::LoadU(lanes, a + p), x1 = hn::LoadU(lanes, a + d.a_row + p);
-        const Vector x2 = hn::LoadU(lanes, a + 2 * d.a_row + p), x3 = hn::LoadU(lanes, a + 3 * d.a_row + p);
-        ((sums[j][0] = hn::MulAdd(x0, y[j], sums[j][0])), ...);
-        ((sums[j][1] = hn::MulAdd(x1, y[j], sums[j][1])), ...);
-        ((sums[j][2] = hn::MulAdd(x2, y[j], sums[j][2])), ...);
-        ((sums[j][3] = hn::MulAdd(x3, y[j], sums[j][3])), ...);
+        // Row by row: loaded side by side, compilers read them anew for every column.
+        const auto add_row = [&](std::size_t i) HWY_ATTR {
+            const Vector x = hn::LoadU(lanes, a + static_cast<std::int64_t>(i) * d.a_row + p);
+            ((sums[j][i] = hn::MulAdd(x, y[j], sums[j][i])), ...);
+        };
+        add_row(0);
+        add_row(1);
+        add_row(2);
+        add_row(3);
     }
     const auto put = [&](const Column& sum, std::int64_t at) HWY_ATTR {
         float values[rows];

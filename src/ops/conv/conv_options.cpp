@@ -21,14 +21,14 @@ Dims spatial_of(const Tensor& t) { return Dims(std::span(t.shape().data() + 2, t
 void check_ranks(std::string_view operation, const Tensor& x, const Tensor& w, const Where& where) {
     check_defined(operation, x, "the input", where);
     check_defined(operation, w, "the weight", where);
-    const std::string both = describe_two("input", x, "weight", w);
+    const auto both = [&] { return describe_two("input", x, "weight", w); };
     if (w.rank() < 3) {
         fail("shape/rank", operation, where,
              {{"argument", "the weight"},
               {"got", w.rank()},
               {"expected", "3 or more"},
               {"help", "a weight is [out, in / groups, kernel...] with at least one spatial axis"}},
-             both);
+             both());
     }
     if (x.rank() == w.rank()) return;
     std::string help = "shapes are [N, C, spatial...] and [out, in / groups, kernel...]";
@@ -45,7 +45,7 @@ void check_ranks(std::string_view operation, const Tensor& x, const Tensor& w, c
           {"weight_rank", w.rank()},
           {"spatial", w.rank() - 2},
           {"help", help}},
-         both);
+         both());
 }
 
 Attributes resolve(std::string_view operation, const Dims& kernel, const Dims& sizes, const ConvOptions& o,

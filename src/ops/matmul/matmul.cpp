@@ -40,10 +40,10 @@ using graph::Specs;
 Specs infer(const InferContext& c) {
     const Tensor &a = c.inputs[0], &b = c.inputs[1];
     const auto& attributes = c.attrs<Attributes>();
-    const std::string both = fmt::format("a {}, b {}", describe(a), describe(b));
+    const auto both = [&] { return fmt::format("a {}, b {}", describe(a), describe(b)); };
     if (a.dtype() == boolean) {
         fail("dtype/unsupported", c.operation, c.where,
-             {{"argument", "the left operand"}, {"got", a.dtype()}, {"expected", "a float or an integer"}}, both);
+             {{"argument", "the left operand"}, {"got", a.dtype()}, {"expected", "a float or an integer"}}, both());
     }
     for (std::size_t i = 1; i < c.inputs.size(); ++i) {
         if (c.inputs[i].dtype() == a.dtype()) continue;
@@ -52,19 +52,19 @@ Specs infer(const InferContext& c) {
               {"got", c.inputs[i].dtype()},
               {"other", "the left operand"},
               {"expected", a.dtype()}},
-             both);
+             both());
     }
     const std::int64_t rank = a.rank();
     Shape right = b.shape(), shape = a.shape();
     if (attributes.transposed) std::swap(right[rank - 2], right[rank - 1]);
     if (shape[rank - 1] != right[rank - 2]) {
         fail("matmul/inner", c.operation, c.where,
-             {{"a", shape}, {"b", right}, {"inner_a", shape[rank - 1]}, {"inner_b", right[rank - 2]}}, both);
+             {{"a", shape}, {"b", right}, {"inner_a", shape[rank - 1]}, {"inner_b", right[rank - 2]}}, both());
     }
     for (std::int64_t i = 0; i < rank - 2; ++i) {
         if (shape[i] != right[i] && shape[i] != 1 && right[i] != 1) {
             fail("shape/broadcast", c.operation, c.where,
-                 {{"a", shape}, {"b", right}, {"axis", i - rank}, {"size_a", shape[i]}, {"size_b", right[i]}}, both);
+                 {{"a", shape}, {"b", right}, {"axis", i - rank}, {"size_a", shape[i]}, {"size_b", right[i]}}, both());
         }
         if (shape[i] == 1) shape[i] = right[i];
     }
