@@ -34,12 +34,13 @@ HWY_INLINE Vector load(const std::uint16_t* from) {
 
 HWY_INLINE void store(Vector v, float* to) { hn::StoreU(v, lanes, to); }
 
-/// Right but for NaN.
-HWY_INLINE auto rounded(Vector v) {
+/// The upper half is the nearest bf16, but for NaN.
+HWY_INLINE auto with_half_added(Vector v) {
     const auto bits = hn::BitCast(words, v);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1U));
-    return hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(words, 0x7fffU)), odd));
+    return hn::Add(hn::Add(bits, hn::Set(words, 0x7fffU)), odd);
 }
+HWY_INLINE auto rounded(Vector v) { return hn::ShiftRight<16>(with_half_added(v)); }
 template <class Bits> HWY_INLINE void store_words(Bits bits, std::uint16_t* to) {
     hn::StoreU(hn::DemoteTo(halves, hn::BitCast(signed_words, bits)), halves, to);
 }
@@ -82,6 +83,8 @@ HWY_INLINE Pair load_pair(const std::uint16_t* from) {
             hn::BitCast(lanes, hn::And(bits, hn::Set(words, 0xffff0000U)))};
 #endif
 }
+/// A NaN must be one that arithmetic made or passed on from bf16 numbers: the lower half of its bits is 0, and rounding
+/// leaves it alone.
 template <std::size_t... i>
 HWY_INLINE void store_pairs(const std::array<Vector, sizeof...(i)>& even, const std::array<Vector, sizeof...(i)>& odd,
                             std::uint16_t* to, std::int64_t step, std::index_sequence<i...>) {
@@ -90,17 +93,11 @@ HWY_INLINE void store_pairs(const std::array<Vector, sizeof...(i)>& even, const 
     (store(odd[i], to + static_cast<std::int64_t>(i) * step + 1), ...);
 #else
     constexpr hn::Repartition<std::uint16_t, decltype(lanes)> both{};
-    const auto put = [&](auto low, auto high, std::int64_t at) HWY_ATTR {
-        const auto bits = hn::Or(low, hn::ShiftLeft<16>(high));
-        hn::StoreU(hn::BitCast(both, bits), both, to + at * step);
+    const auto put = [&](Vector low, Vector high, std::int64_t at) HWY_ATTR {
+        const auto bits = hn::OddEven(hn::BitCast(both, with_half_added(high)), hn::BitCast(both, rounded(low)));
+        hn::StoreU(bits, both, to + at * step);
     };
-    Vector sum = hn::Add(even[0], odd[0]);
-    ((sum = i == 0 ? sum : hn::Add(sum, hn::Add(even[i], odd[i]))), ...);
-    if (HWY_LIKELY(hn::AllFalse(lanes, hn::IsNaN(sum)))) {
-        (put(rounded(even[i]), rounded(odd[i]), static_cast<std::int64_t>(i)), ...);
-    } else {
-        (put(rounded_any(even[i]), rounded_any(odd[i]), static_cast<std::int64_t>(i)), ...);
-    }
+    (put(even[i], odd[i], static_cast<std::int64_t>(i)), ...);
 #endif
 }
 

@@ -257,8 +257,6 @@ template <class Read> HWY_INLINE TwoByFour two_by_four(const TwoRows& c, std::in
     return t;
 }
 
-constexpr std::int64_t ahead = 8;  // pixels that are asked for before they are read
-
 /// Calls body(first pixel, first channel, place) for tiles of four pixels, `step` channels each.
 template <class T, std::int64_t step, class Body> HWY_INLINE void for_two_rows(const TwoRows& c, const Body& body) {
     for (std::int64_t p = 0; p < c.pixels; p += 4) {
@@ -267,9 +265,6 @@ template <class T, std::int64_t step, class Body> HWY_INLINE void for_two_rows(c
         T* const out = static_cast<T*>(c.out) + first * c.out_pixel;
         for (std::int64_t place = 0; place < c.channels; place += step) {
             const std::int64_t channel = std::min(place, c.channels - step);
-            const T* const next = in + channel + 2 * c.in_row + ahead * c.in_pixel;
-            ask_for(next, c.in_pixel, 4, place);
-            ask_for(next + c.in_row, c.in_pixel, 4, place);
             body(in + channel, out + channel, place);
         }
     }
