@@ -356,12 +356,46 @@ HWY_INLINE void correlate_taps(const Correlate& c, std::int64_t tap, const T* gr
     (hn::StoreU(all[k], lanes, sums + at[k]), ...);
 }
 
-/// Four rows of so many pixels at the distance of whole channels share the first-level cache: with 128 channels of f32
-/// eight ways of it hold no more.
-template <class T> constexpr std::int64_t least_of_correlate = sizeof(T) == 4 ? least_block : 2 * least_block;
+/// A strip for two vectors of channels over all pixels. Where pixels lie so that they share a few sets of the
+/// first-level cache, blocks of them push each other out; here a line of the cache is read once a strip.
+HWY_INLINE void correlate_line(const Correlate& c, std::int64_t tap, const float* grad, const float* in, float* sums) {
+    const std::int32_t* const at = c.sum_at + tap;
+    const float* x = in + c.tap_at[tap];
+    Vector a0 = load(sums + at[0]), b0 = load(sums + at[1]), d0 = load(sums + at[2]);
+    Vector a1 = load(sums + at[0] + vector_size), b1 = load(sums + at[1] + vector_size),
+           d1 = load(sums + at[2] + vector_size);
+    Vector x0 = load(x), x1 = load(x + vector_size), y0 = load(x + c.in_pixel), y1 = load(x + c.in_pixel + vector_size);
+    x += 2 * c.in_pixel;
+    for (std::int64_t p = 0; p < c.pixels; ++p, x += c.in_pixel, grad += c.grad_pixel) {
+        const Vector g0 = load(grad), g1 = load(grad + vector_size), z0 = load(x), z1 = load(x + vector_size);
+        a0 = hn::MulAdd(x0, g0, a0);
+        a1 = hn::MulAdd(x1, g1, a1);
+        b0 = hn::MulAdd(y0, g0, b0);
+        b1 = hn::MulAdd(y1, g1, b1);
+        d0 = hn::MulAdd(z0, g0, d0);
+        d1 = hn::MulAdd(z1, g1, d1);
+        x0 = y0;
+        x1 = y1;
+        y0 = z0;
+        y1 = z1;
+    }
+    hn::StoreU(a0, lanes, sums + at[0]);
+    hn::StoreU(b0, lanes, sums + at[1]);
+    hn::StoreU(d0, lanes, sums + at[2]);
+    hn::StoreU(a1, lanes, sums + at[0] + vector_size);
+    hn::StoreU(b1, lanes, sums + at[1] + vector_size);
+    hn::StoreU(d1, lanes, sums + at[2] + vector_size);
+}
+
+void correlate_lines(const Correlate& c) {
+    for (std::int64_t channel = 0; channel < c.channels; channel += 2 * vector_size)
+        for (std::int64_t k = 0; k < c.taps; k += 3)
+            correlate_line(c, k, static_cast<const float*>(c.grad) + channel, static_cast<const float*>(c.in) + channel,
+                           c.sums + channel);
+}
 
 template <class T> void correlate_as(const Correlate& c) {
-    for_blocks(c.pixels, c.channels, least_of_correlate<T>,
+    for_blocks(c.pixels, c.channels, 2 * least_block,
                [&](std::int64_t p, std::int64_t count, std::int64_t channel, std::int64_t place) HWY_ATTR {
                    const T* const grad = static_cast<const T*>(c.grad) + p * c.grad_pixel + channel;
                    const T* const in = static_cast<const T*>(c.in) + p * c.in_pixel + channel;
@@ -381,8 +415,11 @@ template <class T> void correlate_as(const Correlate& c) {
 }
 
 void correlate(const Correlate& c) {
+    const bool few_sets = c.in_pixel % 64 == 0 && c.channels >= 64 && c.channels % (2 * vector_size) == 0;
     if (c.half) {
         correlate_as<std::uint16_t>(c);
+    } else if (c.strips && few_sets) {
+        correlate_lines(c);
     } else {
         correlate_as<float>(c);
     }
