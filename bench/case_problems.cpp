@@ -69,6 +69,17 @@ Problem max_pool(const json& c) {
     return {[=] { return ca::max_pool(x, options); }, {{"bwd", {x}}}};
 }
 
+/// x: what is pooled before; both its axes and the kernel give the sizes that come back.
+Problem max_unpool(const json& c) {
+    const ca::Tensor whole = leaf(dims(c["x"]), c).detach();
+    const ca::MaxPoolResult pooled =
+        ca::max_pool_with_indices(whole, {.kernel = per_axis(c, "kernel", 1), .stride = per_axis(c, "stride", 1)});
+    ca::eval({pooled.values, pooled.indices});
+    const ca::Tensor values = pooled.values.detach().requires_grad(), indices = pooled.indices;
+    const ca::Dims sizes(std::span(whole.shape().data() + 2, whole.shape().size() - 2));
+    return {[=] { return ca::max_unpool(values, indices, sizes); }, {{"bwd", {values}}}};
+}
+
 Problem avg_pool(const json& c) {
     const ca::Tensor x = leaf(dims(c["x"]), c);
     const ca::AvgPoolOptions options{
@@ -238,6 +249,7 @@ const std::map<std::string, Problem (*)(const json&)>& table() {
         {"logcumsumexp", logcumsumexp},
         {"matmul", matmul},
         {"max_pool", max_pool},
+        {"max_unpool", max_unpool},
         {"reduce", reduce},
         {"softmax", softmax},
         {"sort", sort},

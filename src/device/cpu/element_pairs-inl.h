@@ -33,17 +33,30 @@ template <class E> constexpr std::int64_t lanes_of_wide() {
 /// Elements of a pair.
 template <class E> inline constexpr std::int64_t pair_size = 2 * lanes_of_wide<E>();
 
+#if HWY_TARGET != HWY_SCALAR
+/// Two vectors of f32 to bf16, rounded to nearest even: a in the even elements and b in the odd ones. Both are taken
+/// apart into upper and lower halves, so that one instruction serves sixteen elements: the upper half grows by one
+/// where the lower one is beyond the middle, or on it and the upper half odd. A NaN must have a lower half of zeros.
+HWY_INLINE hn::Vec<hn::Repartition<std::uint16_t, WideTag<float>>> round_pair(WideVec<float> a, WideVec<float> b) {
+    const hn::Repartition<std::uint32_t, WideTag<float>> words;
+    const hn::Repartition<std::uint16_t, WideTag<float>> halves;
+    const auto first = hn::BitCast(words, a), second = hn::BitCast(words, b);
+    const auto upper = hn::OddEven(hn::BitCast(halves, second), hn::BitCast(halves, hn::ShiftRight<16>(first)));
+    const auto lower = hn::OddEven(hn::BitCast(halves, hn::ShiftLeft<16>(second)), hn::BitCast(halves, first));
+    const auto even = hn::AndNot(upper, hn::Set(halves, std::uint16_t{1}));
+    return hn::Add(upper, hn::ShiftRight<15>(hn::SaturatedSub(lower, even)));
+}
+#endif
+
 #if HWY_TARGET == HWY_AVX2
-/// Two vectors of f32 without NaN, rounded to bf16 in order.
+/// Two vectors of f32, rounded to bf16 in order; a NaN must be as in store_pair.
+HWY_INLINE __m256i rounded_in_order(WideVec<float> a, WideVec<float> b) {
+    const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15,  //
+                                           0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    return _mm256_permute4x64_epi64(_mm256_shuffle_epi8(round_pair(a, b).raw, order), 0xd8);
+}
 HWY_INLINE void store_bf16(WideVec<float> a, WideVec<float> b, bfloat16* to) {
-    const hn::ScalableTag<std::uint32_t> words;
-    const auto rounded = [&](WideVec<float> v) HWY_ATTR {
-        const auto bits = hn::BitCast(words, v);
-        const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1u));
-        return hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(words, 0x7fffu)), odd));
-    };
-    const __m256i packed = _mm256_packus_epi32(rounded(a).raw, rounded(b).raw);  // the halves of both by turns
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(packed, 0xd8));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), rounded_in_order(a, b));
 }
 /// Whether any of four vectors may hold a NaN.
 HWY_INLINE bool may_be_nan(WideVec<float> a, WideVec<float> b, WideVec<float> c, WideVec<float> e) {
@@ -89,8 +102,9 @@ template <class E> HWY_INLINE Two<E> load_pair(const E* p) {
 /// Rounds once, to nearest even. A NaN must be one that arithmetic made or passed on from elements of E: quiet, with
 /// the lower half of its bits 0; then it needs no care.
 template <class E> HWY_INLINE void store_pair(Two<E> v, E* p) {
-    const WideTag<E> d;
+    [[maybe_unused]] const WideTag<E> d;
     if constexpr (std::is_same_v<E, bfloat16>) {
+#if HWY_TARGET == HWY_SCALAR
         const hn::Repartition<std::uint32_t, WideTag<E>> words;
         const auto rounded = [&](WideVec<E> x) HWY_ATTR {
             const auto bits = hn::BitCast(words, x);
@@ -98,13 +112,11 @@ template <class E> HWY_INLINE void store_pair(Two<E> v, E* p) {
             return hn::Add(hn::Add(bits, hn::Set(words, 0x7fffu)), odd);
         };
         const auto low = hn::ShiftRight<16>(rounded(v.a)), high = rounded(v.b);
-#if HWY_TARGET == HWY_SCALAR
-        const auto both = hn::Or(low, hn::And(high, hn::Set(words, 0xffff0000u)));
+        hn::StoreU(hn::Or(low, hn::And(high, hn::Set(words, 0xffff0000u))), words, reinterpret_cast<std::uint32_t*>(p));
 #else
         const hn::Repartition<std::uint16_t, WideTag<E>> halves;
-        const auto both = hn::BitCast(words, hn::OddEven(hn::BitCast(halves, high), hn::BitCast(halves, low)));
+        hn::StoreU(round_pair(v.a, v.b), halves, reinterpret_cast<std::uint16_t*>(p));
 #endif
-        hn::StoreU(both, words, reinterpret_cast<std::uint32_t*>(p));
     } else if constexpr (std::is_same_v<E, float16>) {
         store_half_vector(v.a, p);
         store_half_vector(v.b, p + lanes_of_wide<E>());

@@ -7,6 +7,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <cstring>
+
 HWY_BEFORE_NAMESPACE();
 namespace calor::ops::grid {
 namespace HWY_NAMESPACE {
@@ -37,15 +39,42 @@ HWY_INLINE hn::Vec<D> read(D d, const T* HWY_RESTRICT x, const std::int32_t* HWY
 struct Pairs {
     hn::Vec<hn::ScalableTag<float>> first, second;
 };
-HWY_INLINE Pairs read_pairs(const float* x, const std::int32_t* offset) {
+HWY_INLINE std::int64_t two_at(const float* x) {
+    std::int64_t two = 0;
+    std::memcpy(&two, x, sizeof(two));
+    return two;
+}
+HWY_INLINE Pairs read_pairs(const float* x, const std::int32_t* o) {  // half the price of gather instructions
+    const auto two = [&](int i, int k) HWY_ATTR {
+        return _mm256_castsi256_ps(
+            _mm256_set_epi64x(two_at(x + o[k + 1]), two_at(x + o[k]), two_at(x + o[i + 1]), two_at(x + o[i])));
+    };
+    const __m256 a = two(0, 4), b = two(2, 6);
+    return {hn::Vec<hn::ScalableTag<float>>{_mm256_shuffle_ps(a, b, 0x88)},
+            hn::Vec<hn::ScalableTag<float>>{_mm256_shuffle_ps(a, b, 0xdd)}};
+}
+/// x[o], x[o + 1] += w0 h, w1 h of each of 8 points, one after the other; `rows` such pairs a point.
+HWY_INLINE void add_pairs(const Taps<float>& taps, const std::int32_t* offset, std::int64_t p, const float* line,
+                          float* x) {
     const hn::ScalableTag<float> d;
-    const hn::ScalableTag<std::int64_t> wide;
-    const hn::Rebind<std::int32_t, decltype(wide)> half;
-    const auto* base = reinterpret_cast<const std::int64_t*>(x);
-    const auto low = hn::GatherOffset(wide, base, hn::ShiftLeft<2>(hn::PromoteTo(wide, hn::LoadU(half, offset))));
-    const auto high = hn::GatherOffset(wide, base, hn::ShiftLeft<2>(hn::PromoteTo(wide, hn::LoadU(half, offset + 4))));
-    const auto a = hn::BitCast(d, low), b = hn::BitCast(d, high);
-    return {hn::ConcatEven(d, b, a), hn::ConcatOdd(d, b, a)};
+    constexpr std::int64_t most = 8;  // pairs of four axes
+    HWY_ALIGN float products[most][16];
+    const std::int64_t rows = taps.count / 2;
+    const auto h = hn::LoadU(d, line + p);
+    for (std::int64_t r = 0; r < rows; ++r) {
+        const auto first = hn::Mul(h, hn::LoadU(d, taps.weights(0, 2 * r) + p));
+        const auto second = hn::Mul(h, hn::LoadU(d, taps.weights(0, 2 * r + 1) + p));
+        const auto low = hn::InterleaveLower(d, first, second), high = hn::InterleaveUpper(d, first, second);
+        hn::Store(hn::ConcatLowerLower(d, high, low), d, products[r]);
+        hn::Store(hn::ConcatUpperUpper(d, high, low), d, products[r] + 8);
+    }
+    const hn::CappedTag<float, 2> two;
+    for (std::int64_t i = 0; i < 8; ++i) {
+        for (std::int64_t r = 0; r < rows; ++r) {
+            float* to = x + offset[2 * r * taps.pitch + p + i];
+            hn::StoreU(hn::Add(hn::LoadU(two, to), hn::LoadU(two, products[r] + 2 * i)), two, to);
+        }
+    }
 }
 /// Whether the 8 points have all taps inside; offsets outside are negative.
 template <class T> HWY_INLINE bool all_inside(const Taps<T>& taps, const std::int32_t* offset) {
@@ -123,6 +152,35 @@ void gather_lines(const Taps<T>& taps, std::int64_t count, const T* x, std::int6
     });
 }
 
+/// One point of one channel.
+template <class T, class O>
+HWY_INLINE void scatter_point(const Taps<T>& taps, const O* offset, std::int64_t p, T h, T* to) {
+    for (std::int64_t t = 0; t < taps.count; ++t) {
+        const auto at = offset[t * taps.pitch + p];
+        if (at >= 0) to[at] += taps.weights(0, t)[p] * h;
+    }
+}
+/// Eight points at a time; returns how many are done.
+template <class T, class O>
+HWY_INLINE std::int64_t scatter_vectors(const Taps<T>& taps, const O* offset, std::int64_t count, const T* line,
+                                        T* to) {
+    std::int64_t p = 0;
+#if HWY_TARGET == HWY_AVX2
+    if constexpr (sizeof(T) == 4 && sizeof(O) == 4) {
+        if (!taps.pairs || taps.count > 16) return 0;
+        for (; p + 8 <= count; p += 8) {
+            if (all_inside(taps, offset + p)) {
+                add_pairs(taps, offset, p, line, to);
+            } else {
+                for (std::int64_t i = p; i < p + 8; ++i) scatter_point(taps, offset, i, line[i], to);
+            }
+        }
+    }
+#endif
+    (void)taps, (void)offset, (void)count, (void)line, (void)to;
+    return p;
+}
+
 template <class T>
 void scatter_lines(const Taps<T>& taps, std::int64_t count, T* x, std::int64_t x_stride, std::int64_t channels,
                    const T* lines, std::int64_t line_stride) {
@@ -130,12 +188,8 @@ void scatter_lines(const Taps<T>& taps, std::int64_t count, T* x, std::int64_t x
         for (std::int64_t c = 0; c < channels; ++c) {
             T* to = x + c * x_stride;
             const T* line = lines + c * line_stride;
-            for (std::int64_t p = 0; p < count; ++p) {
-                const T h = line[p];
-                for (std::int64_t t = 0; t < taps.count; ++t) {
-                    const auto at = offset[t * taps.pitch + p];
-                    if (at >= 0) to[at] += taps.weights(0, t)[p] * h;
-                }
+            for (std::int64_t p = scatter_vectors(taps, offset, count, line, to); p < count; ++p) {
+                scatter_point(taps, offset, p, line[p], to);
             }
         }
     });

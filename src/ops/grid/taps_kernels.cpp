@@ -121,7 +121,64 @@ template <class T, class O> void combine(const Lattice<T>& lattice, std::int64_t
     }
 }
 
+/// Linear taps of two axes without derivatives but the slopes: everything of a point in one go.
+template <GridPadding padding, bool slopes>
+HWY_INLINE void plane_loop(const Lattice<float>& lattice, const float* HWY_RESTRICT along, std::int64_t count,
+                           float* HWY_RESTRICT weight, std::int32_t* HWY_RESTRICT offset) {
+    constexpr std::int32_t none = outside<std::int32_t>;
+    const AxisRule<float> rows = lattice.axes[0], columns = lattice.axes[1];
+    const auto height = static_cast<std::int32_t>(rows.size), width = static_cast<std::int32_t>(columns.size);
+    const auto row_step = static_cast<std::int32_t>(rows.stride), step = static_cast<std::int32_t>(columns.stride);
+    CALOR_VECTORIZE
+    for (std::int64_t p = 0; p < count; ++p) {
+        const Place<float> r = place<padding>(rows, along[p]), c = place<padding>(columns, along[block + p]);
+        const float row = std::floor(r.at), column = std::floor(c.at);
+        const float r1 = r.at - row, r0 = 1 - r1, c1 = c.at - column, c0 = 1 - c1;
+        const auto i = static_cast<std::int32_t>(row), k = static_cast<std::int32_t>(column);
+        const std::int32_t first = static_cast<int>(i >= 0) & static_cast<int>(i < height) ? i * row_step : none;
+        const std::int32_t second =
+            static_cast<int>(i >= -1) & static_cast<int>(i < height - 1) ? (i + 1) * row_step : none;
+        const std::int32_t left = static_cast<int>(k >= 0) & static_cast<int>(k < width) ? k * step : none;
+        const std::int32_t right = static_cast<int>(k >= -1) & static_cast<int>(k < width - 1) ? (k + 1) * step : none;
+        offset[p] = first + left;
+        offset[block + p] = first + right;
+        offset[2 * block + p] = second + left;
+        offset[3 * block + p] = second + right;
+        weight[p] = r0 * c0;
+        weight[block + p] = r0 * c1;
+        weight[2 * block + p] = r1 * c0;
+        weight[3 * block + p] = r1 * c1;
+        if constexpr (slopes) {
+            weight[4 * block + p] = -r.slope * c0;
+            weight[5 * block + p] = -r.slope * c1;
+            weight[6 * block + p] = r.slope * c0;
+            weight[7 * block + p] = r.slope * c1;
+            weight[8 * block + p] = -r0 * c.slope;
+            weight[9 * block + p] = r0 * c.slope;
+            weight[10 * block + p] = -r1 * c.slope;
+            weight[11 * block + p] = r1 * c.slope;
+        }
+    }
+}
+/// Whether that serves.
+template <class T> bool plane_taps(const Lattice<T>& lattice, const T* along, std::int64_t count, Taps<T>& taps) {
+    if constexpr (sizeof(T) == 4) {
+        if (lattice.mode != GridMode::linear || lattice.rank() != 2 || !taps.narrow || taps.pitch != block)
+            return false;
+        if (lattice.axes[0].order != 0 || lattice.axes[1].order != 0) return false;
+        with_padding(lattice.mode, lattice.padding, [&](auto padding) HWY_ATTR {
+            float* weight = taps.weight.data();
+            std::int32_t* offset = taps.offset32.data();
+            lattice.slopes ? plane_loop<padding(), true>(lattice, along, count, weight, offset)
+                           : plane_loop<padding(), false>(lattice, along, count, weight, offset);
+        });
+        return true;
+    }
+    return false;
+}
+
 template <class T> void make_taps(const Lattice<T>& lattice, const T* coordinates, std::int64_t count, Taps<T>& taps) {
+    if (plane_taps(lattice, coordinates, count, taps)) return;
     for (std::int64_t a = 0; a < lattice.rank(); ++a) {
         axis(lattice, lattice.axes[static_cast<std::size_t>(a)], coordinates + a * block, count,
              taps.axes[static_cast<std::size_t>(a)]);

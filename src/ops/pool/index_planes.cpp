@@ -93,9 +93,29 @@ public:
     void gather(const S* from, const std::int64_t* at, S* to) const {
         for (std::int64_t p = 0; p < positions_; ++p) to[p] = from[at[p]];
     }
-    /// Number is an integer that counts the positions.
-    template <class Number>
-    void gather_last(const S* from, const std::int64_t* at, S* to, std::vector<Number>& last) const {
+    /// Whether all indices of a plane lie in it.
+    bool inside(const std::int64_t* at) const {
+        std::int64_t any = 0;  // negative where one index or its distance from the end is
+        for (std::int64_t p = 0; p < positions_; ++p) any |= at[p] | (spatial_ - 1 - at[p]);
+        return any >= 0;
+    }
+    /// Number is an integer that counts the positions. Most planes name no position twice; which one does shows while
+    /// it is gathered.
+    template <class Number> void gather_last(const S* from, const std::int64_t* at, S* to, std::vector<Number>& last) {
+        if (round_ == 0) {
+            named_.assign(static_cast<std::size_t>(spatial_), 0);
+            round_ = 1;
+        }
+        std::uint8_t* named = named_.data();
+        const std::uint8_t round = round_++;  // after 255 comes 0
+        unsigned twice = 0;
+        for (std::int64_t p = 0; p < positions_; ++p) {
+            const std::int64_t i = at[p];
+            twice |= static_cast<unsigned>(named[i] == round);
+            named[i] = round;
+            to[p] = from[i];
+        }
+        if (twice == 0) return;
         last.resize(static_cast<std::size_t>(spatial_));
         for (std::int64_t p = 0; p < positions_; ++p) last[static_cast<std::size_t>(at[p])] = static_cast<Number>(p);
         for (std::int64_t p = 0; p < positions_; ++p) {
@@ -106,6 +126,8 @@ public:
 private:
     std::int64_t positions_, spatial_;
     std::vector<float> sums_;
+    std::vector<std::uint8_t> named_;  ///< the round in which each position was named last
+    std::uint8_t round_ = 0;
 };
 
 template <class S, Kind kind> void run_planes(const Call& c) {
@@ -122,6 +144,7 @@ template <class S, Kind kind> void run_planes(const Call& c) {
     const std::int64_t spatial = (scatters ? y.count() : c.inputs[0].count()) / planes;
     const DensePlanes values(c, c.inputs[0], y.dtype), indices(c, c.inputs[1], i64);
     if (kind == Kind::set) check_indices(c, indices.plane<std::int64_t>(0, 0), planes * positions, spatial);
+    std::atomic<bool> outside = false;
     cpu::parallel_for(planes, std::max<std::int64_t>(1, 16384 / (positions + spatial)),
                       [&](std::int64_t begin, std::int64_t end) {
                           PlaneWorker<S> worker(positions, spatial);
@@ -137,6 +160,8 @@ template <class S, Kind kind> void run_planes(const Call& c) {
                                   worker.set(from, at, to);
                               } else if constexpr (kind == Kind::gather) {
                                   worker.gather(from, at, to);
+                              } else if (!worker.inside(at)) {
+                                  outside = true;
                               } else if (positions < INT32_MAX) {
                                   worker.gather_last(from, at, to, last);
                               } else {
@@ -144,6 +169,7 @@ template <class S, Kind kind> void run_planes(const Call& c) {
                               }
                           }
                       });
+    if (outside) check_indices(c, indices.plane<std::int64_t>(0, 0), planes * positions, spatial);
 }
 
 template <Kind kind> void run(const Call& c) {

@@ -139,7 +139,7 @@ public:
         const T* from = nullptr;
         for (std::size_t r = 0; r < rows_.size(); ++r) {
             const auto within = static_cast<std::int64_t>(r) % rows_together_;
-            if (within == 0) from = values(y + rows_[r].y);
+            if (within == 0) from = values(y + rows_[r].y, std::ssize(rows_) - static_cast<std::int64_t>(r));
             if (ring_) flush(to, rows_[r].settled);
             if (!wider || !direct_) clear(count_ > most_sums ? rows_[r].reach : count_);
             if (taps_.dtype == u8) {
@@ -194,12 +194,14 @@ private:
             rows_.push_back(r);
             for (std::int64_t i = last - 1; i >= 0 && ++at[i] == g_.a.positions[i]; --i) at[i] = 0;
         }
-        // Small planes of cotangents without gaps are converted at once.
-        bool together = gy_.stride(last + 2) == 1 && std::ssize(rows_) * width_ <= 4096;
+        // Rows of cotangents without gaps are converted together.
+        bool together = gy_.stride(last + 2) == 1;
         for (std::size_t r = 0; r < rows_.size(); ++r) {
             together = together && rows_[r].y == static_cast<std::int64_t>(r) * width_;
         }
-        rows_together_ = together ? std::ssize(rows_) : 1;
+        rows_together_ =
+            together ? std::max<std::int64_t>(1, std::min(4096 / std::max<std::int64_t>(1, width_), std::ssize(rows_)))
+                     : 1;
     }
     void clear(std::int64_t end) {
         if (end <= done_) return;
@@ -213,9 +215,9 @@ private:
             for (; done_ < end; done_ += slab_) flush_(sum_ + done_ / slab_ % slabs_ * slab_, to + done_, slab_);
         }
     }
-    /// The cotangents of the next rows of windows, in T.
-    const T* values(const S* from) {
-        const auto n = static_cast<std::int64_t>(row_.size());
+    /// The cotangents of the next rows of windows, in T; `rest` rows are left.
+    const T* values(const S* from, std::int64_t rest) {
+        const std::int64_t n = std::min(rows_together_, rest) * width_;
         const std::int64_t step = gy_.stride(g_.rank + 1);
         if (step != 1) {
             cpu::gather(raw_.data(), from, step, sizeof(S), n);

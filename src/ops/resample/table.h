@@ -13,13 +13,29 @@
 namespace calor::ops::resample {
 
 /// A table for vectors of eight outputs whose inputs lie within a window of a few vectors: what is read is the window,
-/// and each tap is a permutation of it. Makes growing and mildly shrinking along rows cheap.
+/// and each tap is a permutation of it. Makes growing and mildly shrinking along rows cheap. The last block reaches
+/// back into the one before where the outputs are no multiple of eight. An output with fewer taps than its block has
+/// others of weight -0, whose input is 0: they change no bit of a sum.
 struct LaneBlocks {
-    std::int64_t window = 0;          ///< 8 or 16 inputs; 0: the table is not of this kind
-    std::vector<std::int32_t> base;   ///< of each eight outputs; -1: their inputs lie farther apart
-    std::vector<std::int32_t> start;  ///< of each block's taps, a vector each
-    std::vector<std::int32_t> lane;   ///< input of each output, counted from the base
+    std::int64_t window = 0;           ///< 8 or 16 inputs; 0: the table is not of this kind
+    std::vector<std::int32_t> first;   ///< of each eight outputs
+    std::vector<std::int32_t> base;    ///< of their window; -1: their inputs lie farther apart
+    std::vector<std::int32_t> start;   ///< of each block's taps, a vector each
+    std::vector<std::int32_t> lane;    ///< input of each output, counted from the base; -1: none
+    std::vector<std::uint8_t> uneven;  ///< blocks of outputs without some taps
     std::vector<float> weight;
+    std::vector<std::uint8_t> bytes;  ///< tables that select: of each block, places of 16-bit inputs in the window
+};
+
+/// The same for rows of 16-bit elements, by blocks of sixteen outputs: two windows, and each shuffle of bytes brings
+/// the inputs of two taps of eight outputs side by side, of the even outputs and of the odd ones. Empty where some
+/// inputs lie too far apart.
+struct PairBlocks {
+    std::vector<std::int32_t> first;   ///< of each sixteen outputs
+    std::vector<std::int32_t> base;    ///< of the window of each eight of them
+    std::vector<std::int32_t> start;   ///< of each block's pairs of taps
+    std::vector<std::uint8_t> places;  ///< 64 a pair of taps: bytes in the window for the even outputs, then the odd
+    std::vector<float> weight;         ///< 32 a pair: first and second tap of the even outputs, then of the odd
 };
 
 class Table {
@@ -36,6 +52,7 @@ public:
     std::int64_t most_taps = 0;       ///< of one output
     std::int64_t most_span = 0;       ///< inputs from an output's first to its last
     LaneBlocks blocks;
+    PairBlocks pairs;
     bool long_sums = false;  ///< many taps an output, side by side: dot products pay
 
     explicit Table(std::int64_t from, std::int64_t to) : inputs(from), outputs(to), start{0} {
@@ -78,6 +95,11 @@ public:
 
 private:
     void make_blocks();
+    void make_pairs();
+    /// First input of the window of eight outputs; -1: none is wide enough.
+    std::int32_t window_of(std::int64_t first, std::int64_t window) const;
+    /// Taps of the output of these eight that has most.
+    std::int32_t taps_of_block(std::int64_t first, std::int64_t count) const;
     bool selects_ = false;
     bool ascending_ = false;  ///< first and last inputs never go back
     mutable std::once_flag once_;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <numbers>
 
 namespace calor::ops::resample {
@@ -140,6 +141,34 @@ void coverage_taps(const AxisRequest& r, std::int64_t o, Table& t) {
     normalise(t);
 }
 
+/// The tables that were made last. A network asks for the same ones at every step, and a large one takes longer to make
+/// than to apply.
+template <class Request> class RecentTables {
+public:
+    template <class Make> TableRef find(const Request& request, const Make& make) {
+        {
+            const std::lock_guard lock(mutex_);
+            for (const auto& [made_for, table] : entries_) {
+                if (made_for == request) return table;
+            }
+        }
+        TableRef table = make();
+        if (table->taps() > most_taps) return table;
+        const std::lock_guard lock(mutex_);
+        if (entries_.size() < most_tables) entries_.resize(entries_.size() + 1);
+        entries_[next_] = {request, table};
+        next_ = (next_ + 1) % most_tables;
+        return table;
+    }
+
+private:
+    static constexpr std::size_t most_tables = 8;
+    static constexpr std::int64_t most_taps = std::int64_t{1} << 14;
+    std::mutex mutex_;
+    std::vector<std::pair<Request, TableRef>> entries_;
+    std::size_t next_ = 0;
+};
+
 void quantise(Table& t) {
     for (const double w : t.weight) {
         t.fixed.push_back(static_cast<std::int32_t>((w < 0 ? -0.5 : 0.5) + w * (1 << 22)));
@@ -182,8 +211,8 @@ double expected_entries(const AxisRequest& r) {
     return as_double(r.outputs) * std::min(taps, as_double(r.inputs));
 }
 
-TableRef build_table(const AxisRequest& r) {
-    if (r.mode == Interpolation::area) return adaptive_table(r.inputs, r.outputs);
+namespace {
+TableRef make_table(const AxisRequest& r) {
     auto t = std::make_shared<Table>(r.inputs, r.outputs);
     for (std::int64_t o = 0; o < r.outputs; ++o) {
         if (r.mode == Interpolation::nearest_exact) {
@@ -209,7 +238,7 @@ TableRef build_table(const AxisRequest& r) {
     return t;
 }
 
-TableRef adaptive_table(std::int64_t inputs, std::int64_t outputs) {
+TableRef make_adaptive_table(std::int64_t inputs, std::int64_t outputs) {
     auto t = std::make_shared<Table>(inputs, outputs);
     for (std::int64_t o = 0; o < outputs; ++o) {
         const std::int64_t low = o * inputs / outputs;
@@ -226,7 +255,7 @@ TableRef adaptive_table(std::int64_t inputs, std::int64_t outputs) {
     return t;
 }
 
-TableRef window_table(const WindowRequest& r) {
+TableRef make_window_table(const WindowRequest& r) {
     auto t = std::make_shared<Table>(r.inputs, r.outputs);
     for (std::int64_t o = 0; o < r.outputs; ++o) {
         std::int64_t within = 0, counted = 0;
@@ -250,6 +279,24 @@ TableRef window_table(const WindowRequest& r) {
     }
     t->finish();
     return t;
+}
+
+}  // namespace
+
+TableRef build_table(const AxisRequest& r) {
+    if (r.mode == Interpolation::area) return adaptive_table(r.inputs, r.outputs);
+    static RecentTables<AxisRequest> recent;
+    return recent.find(r, [&] { return make_table(r); });
+}
+
+TableRef adaptive_table(std::int64_t inputs, std::int64_t outputs) {
+    static RecentTables<std::pair<std::int64_t, std::int64_t>> recent;
+    return recent.find({inputs, outputs}, [&] { return make_adaptive_table(inputs, outputs); });
+}
+
+TableRef window_table(const WindowRequest& r) {
+    static RecentTables<WindowRequest> recent;
+    return recent.find(r, [&] { return make_window_table(r); });
 }
 
 }  // namespace calor::ops::resample

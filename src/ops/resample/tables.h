@@ -1,4 +1,4 @@
-// Builders of tables: one a mode.
+// Builders of tables: one a mode. Small tables made lately are found again.
 #pragma once
 
 #include <optional>
@@ -19,6 +19,7 @@ struct AxisRequest {
     double cubic_a = -0.75;
     double crop_from = 0, crop_to = 1;
     bool fixed_point = false;  ///< also the weights in Pillow's 22 bits
+    friend bool operator==(const AxisRequest&, const AxisRequest&) = default;
 };
 
 /// The input position at the middle of output o, by the request's coordinate rule.
@@ -35,6 +36,7 @@ struct WindowRequest {
     std::int64_t inputs = 0, outputs = 0, kernel = 1, stride = 1, dilation = 1, pad_low = 0, pad_high = 0;
     bool count_padding = true;
     std::int64_t divisor = 0;  ///< 1 or larger: of every sum
+    friend bool operator==(const WindowRequest&, const WindowRequest&) = default;
 };
 TableRef window_table(const WindowRequest& r);
 

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "device/cpu/parallel.h"
+#include "ops/scan/cpu/extreme_lines.h"
 #include "ops/scan/scan.h"
 
 namespace calor::ops::scan {
@@ -11,23 +12,7 @@ namespace {
 
 constexpr std::int64_t most_lines = 64;
 constexpr std::int64_t thread_elements = 8192;
-
-template <class T> auto comparable(const T& value) {
-    if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
-        return static_cast<float>(value);
-    } else {
-        return value;
-    }
-}
-
-/// Whether x takes the place of the extreme so far: as large, or NaN.
-template <bool Largest, class C> bool replaces(C x, C best) {
-    if constexpr (std::is_floating_point_v<C>) {
-        if (x != x) return true;
-        if (best != best) return false;
-    }
-    return Largest ? x >= best : x <= best;
-}
+constexpr std::int64_t cached_bytes = std::int64_t{16} << 20;  ///< results beyond are written around the caches
 
 /// `count` lines side by side, from their first elements in the order of travel.
 template <class T, bool Largest>
@@ -50,7 +35,7 @@ void walk(const Attributes& a, const View& x, const View& values, const View& in
                            place = i * indices.stride(a.axis);
         for (std::int64_t j = 0; j < count; ++j) {
             const T own = from[j][source];
-            const bool taken = k == 0 || replaces<Largest>(comparable(own), comparable(best[j]));
+            const bool taken = k == 0 || replaces<Largest>(Comparable<T>(own), Comparable<T>(best[j]));
             best[j] = taken ? own : best[j];
             at[j] = taken ? i : at[j];
             to[j][target] = best[j];
@@ -59,51 +44,19 @@ void walk(const Attributes& a, const View& x, const View& values, const View& in
     }
 }
 
-/// One line that lies densely. New extremes get rare: blocks without one are filled with what is known.
-template <class T, bool Largest>
-void line(const T* x, T* values, std::int64_t* indices, std::int64_t n, std::int64_t step, bool reverse) {
-    constexpr std::int64_t block = 32;
-    T best = x[0];
-    std::int64_t at = reverse ? n - 1 : 0;
-    const auto take = [&](std::int64_t k) {
-        const T own = x[k * step];
-        if (replaces<Largest>(comparable(own), comparable(best))) {
-            best = own;
-            at = reverse ? n - 1 - k : k;
-        }
-        values[k * step] = best;
-        indices[k * step] = at;
-    };
-    std::int64_t k = 0;
-    for (; k + block <= n; k += block) {
-        const std::int64_t lowest = step > 0 ? k : -(k + block - 1);
-        const auto known = comparable(best);
-        unsigned beyond = 0;
-        for (std::int64_t i = 0; i < block; ++i) {
-            const auto own = comparable(x[lowest + i]);
-            beyond |= (Largest ? own < known : own > known) ? 0U : 1U;  // NaN is neither
-        }
-        if (beyond != 0) {
-            for (std::int64_t i = k; i < k + block; ++i) take(i);
-            continue;
-        }
-        for (std::int64_t i = 0; i < block; ++i) values[lowest + i] = best;
-        for (std::int64_t i = 0; i < block; ++i) indices[lowest + i] = at;
-    }
-    for (; k < n; ++k) take(k);
-}
-
 /// Lines of x that lie densely, as those of the results do.
 template <class T, bool Largest> void dense_lines(const graph::Call& c) {
     const auto& a = c.attrs<Attributes>();
     const View &x = c.inputs[0], &values = c.outputs[0], &indices = c.outputs[1];
-    const std::int64_t n = x.size(a.axis), step = a.reverse ? -1 : 1, first = a.reverse ? n - 1 : 0;
+    const std::int64_t n = x.size(a.axis);
     const LineOffsets x_at(x, a.axis), value_at(values, a.axis), index_at(indices, a.axis);
+    const ExtremeLine line = find_extreme_line(x.dtype, Largest);
+    const bool past_caches = x.count() * (size_of(x.dtype) + 8) > cached_bytes;
     cpu::parallel_for(x.count() / n, std::max<std::int64_t>(1, thread_elements / n),
                       [&](std::int64_t begin, std::int64_t end) {
                           for (std::int64_t l = begin; l < end; ++l) {
-                              line<T, Largest>(x.as<T>() + x_at(l) + first, values.as<T>() + value_at(l) + first,
-                                               indices.as<std::int64_t>() + index_at(l) + first, n, step, a.reverse);
+                              line(x.as<T>() + x_at(l), values.as<T>() + value_at(l),
+                                   indices.as<std::int64_t>() + index_at(l), n, a.reverse, past_caches);
                           }
                       });
 }
@@ -134,7 +87,7 @@ template <class T, bool Largest> void reference(const graph::Call& c) {
         std::int64_t best = a.reverse ? n - 1 : 0;
         for (std::int64_t k = 0; k < n; ++k) {
             const std::int64_t i = a.reverse ? n - 1 - k : k, step = x.stride(a.axis);
-            if (replaces<Largest>(comparable(from[i * step]), comparable(from[best * step]))) best = i;
+            if (replaces<Largest>(Comparable<T>(from[i * step]), Comparable<T>(from[best * step]))) best = i;
             values.as<T>()[LineOffsets(values, a.axis)(line) + i * values.stride(a.axis)] = from[best * step];
             indices.as<std::int64_t>()[LineOffsets(indices, a.axis)(line) + i * indices.stride(a.axis)] = best;
         }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <type_traits>
 
 #include "device/cpu/parallel.h"
 #include "ops/sort/keys.h"
@@ -29,6 +30,30 @@ struct Wide {
     static bool less(const Packed& a, const Packed& b) { return a.hi < b.hi || (a.hi == b.hi && a.lo < b.lo); }
 };
 
+/// Elements that are looked at together, against the bound.
+constexpr std::int64_t side_by_side = 16;
+
+/// Whether any of side_by_side elements may come before `bound`. Compares values, not keys, which vectorises.
+template <class T> bool any_before(const T* x, T bound, bool descending) {
+    if constexpr (std::is_same_v<T, float16>) {
+        return true;
+    } else {
+        using Value = std::conditional_t<std::is_same_v<T, bfloat16>, float, T>;
+        const auto last = static_cast<Value>(bound);
+        if constexpr (std::is_floating_point_v<Value>) {
+            if (last != last) return true;
+        }
+        unsigned any = 0;
+        if (descending) {
+            for (std::int64_t i = 0; i < side_by_side; ++i)
+                any |= static_cast<Value>(x[i]) <= last ? 0U : 1U;  // or NaN
+        } else {
+            for (std::int64_t i = 0; i < side_by_side; ++i) any |= static_cast<Value>(x[i]) < last ? 1U : 0U;
+        }
+        return any != 0;
+    }
+}
+
 /// Leaves the `keep` first entries of a line, in order, at the front of `packed`; all entries fit in it.
 template <class Width, class T>
 void select(const T* x, std::int64_t step, std::int64_t n, const SortAttributes& a, typename Width::Packed* packed,
@@ -39,16 +64,26 @@ void select(const T* x, std::int64_t step, std::int64_t n, const SortAttributes&
         if (a.keep < n) std::nth_element(packed, packed + a.keep, packed + n, Width::less);
     } else {
         SortKey<T> bound = static_cast<SortKey<T>>(~SortKey<T>{0});
+        T worst{};  // of those that are kept
         bool bounded = false;
-        for (std::int64_t i = 0; i < n; ++i) {
+        const auto look = [&](std::int64_t i) {
             const SortKey<T> key = sort_key(x[i * step], a.descending);
-            if (bounded && key >= bound) continue;  // an equal one came earlier
+            if (bounded && key >= bound) return;  // an equal one came earlier
             packed[count++] = Width::pack(key, i);
-            if (count < capacity) continue;
+            if (count < capacity) return;
             std::nth_element(packed, packed + a.keep - 1, packed + count, Width::less);
-            bound = sort_key(x[Width::place(packed[a.keep - 1]) * step], a.descending);
+            worst = x[Width::place(packed[a.keep - 1]) * step];
+            bound = sort_key(worst, a.descending);
             bounded = true;
             count = a.keep;
+        };
+        for (std::int64_t i = 0; i < n;) {
+            const std::int64_t end = std::min(n, i + side_by_side);
+            if (bounded && step == 1 && end - i == side_by_side && !any_before(x + i, worst, a.descending)) {
+                i = end;
+                continue;
+            }
+            for (; i < end; ++i) look(i);
         }
         if (count > a.keep) std::nth_element(packed, packed + a.keep - 1, packed + count, Width::less);
     }
@@ -60,7 +95,7 @@ template <class Width, class T> void run_lines(const graph::Call& c) {
     const View &x = c.inputs[0], &values = c.outputs[0], &indices = c.outputs[1];
     const std::int64_t n = x.size(a.axis), lines = values.count() == 0 ? 0 : values.count() / a.keep;
     const std::int64_t step = x.stride(a.axis), value_step = values.stride(a.axis), index_step = indices.stride(a.axis);
-    const std::int64_t capacity = a.keep <= n / 8 ? std::min(n, 2 * a.keep + 512) : n;
+    const std::int64_t capacity = a.keep <= n / 8 ? std::min(n, 4 * a.keep + 64) : n;
     cpu::parallel_for(lines, std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(n, 1)),
                       [&](std::int64_t begin, std::int64_t end) {
                           const std::unique_ptr<typename Width::Packed[]> packed(new typename Width::Packed[capacity]);

@@ -78,59 +78,109 @@ HWY_INLINE void divide_four(const Pass& p, std::int64_t j, Vec<float>& a, Vec<fl
 }
 
 #if HWY_TARGET == HWY_AVX2
-/// Four rows of bf16 by blocks of eight outputs. One shuffle of bytes brings the inputs of two taps of every output
-/// side by side in 32 bits, from where they widen by a shift and a mask.
-template <bool wide, class Out>
-HWY_INLINE void four_rows_of_pairs(const Pass& p, const bfloat16* const* x, Out* const* y) {
-    const Tag<float> d;
-    const hn::RebindToSigned<Tag<float>> di;
-    const hn::Repartition<std::uint16_t, Tag<float>> halves;
-    const hn::Repartition<std::uint8_t, Tag<float>> bytes;
-    const Table& t = *p.table;
-    const LaneBlocks& b = t.blocks;
-    for (std::size_t i = 0; i < b.base.size(); ++i) {
-        const auto j = static_cast<std::int64_t>(i) * 8;
-        const std::int32_t base = b.base[i];
-        if (base < 0) {
-            for (int r = 0; r < 4; ++r) single_outputs(p, j, j + 8, x[r], y[r]);
-            continue;
+/// Rows of bf16 by blocks of sixteen outputs. One shuffle of bytes brings the inputs of two taps of eight outputs side
+/// by side in 32 bits, from where they widen by a shift and a mask. Sums of even and of odd outputs lie apart, so that
+/// rounding brings them together without a shuffle.
+template <bool wide, class Out> class PairRows {
+public:
+    explicit PairRows(const Pass& p) : p_(p), b_(p.table->pairs) {}
+
+    void run(const bfloat16* const* x, Out* const* y) const {
+        for (std::size_t i = 0; i < b_.first.size(); ++i) {
+            const auto from = static_cast<std::size_t>(b_.start[i]), to = static_cast<std::size_t>(b_.start[i + 1]);
+            if (to == from + 1) {  // one pair of taps: its tables stay in registers
+                const Taps taps(b_, from);
+                for (int r = 0; r < 4; ++r) {
+                    Two sums = none();
+                    add(taps, window(x[r], i), sums);
+                    put(i, sums, y[r]);
+                }
+                continue;
+            }
+            for (int r = 0; r < 4; r += 2) {
+                Two first = none(), second = none();
+                const Window u = window(x[r], i), v = window(x[r + 1], i);
+                for (std::size_t k = from; k < to; ++k) {
+                    const Taps taps(b_, k);
+                    add(taps, u, first);
+                    add(taps, v, second);
+                }
+                put(i, first, y[r]);
+                put(i, second, y[r + 1]);
+            }
         }
-        auto a0 = hn::Zero(d), a1 = a0, a2 = a0, a3 = a0;
-        for (std::int32_t k = b.start[i]; k < b.start[i + 1]; k += 16) {
-            const bool two = k + 8 < b.start[i + 1];
-            const auto first = hn::LoadU(di, b.lane.data() + k);
-            const auto second = two ? hn::LoadU(di, b.lane.data() + k + 8) : first;
-            const auto w0 = hn::LoadU(d, b.weight.data() + k);
-            const auto w1 = two ? hn::LoadU(d, b.weight.data() + k + 8) : w0;
-            // Of lane l the bytes 2 l and 2 l + 1, as l 0x0202 + 0x0100.
-            const auto lanes = hn::BitCast(halves, hn::Or(first, hn::ShiftLeft<16>(second)));
-            const auto places =
-                hn::Add(hn::Mul(lanes, hn::Set(halves, std::uint16_t{0x0202})), hn::Set(halves, std::uint16_t{0x0100}));
-            // Bytes of the other half of a wide window get an index beyond 127, which gives 0.
-            const auto low = wide ? hn::Add(hn::BitCast(bytes, places), hn::Set(bytes, std::uint8_t{0x70}))
-                                  : hn::BitCast(bytes, places);
-            const auto high = hn::Sub(hn::BitCast(bytes, places), hn::Set(bytes, std::uint8_t{0x10}));
-            const auto add = [&](const bfloat16* row, Vec<float>& sum) HWY_ATTR {
-                const auto* from = reinterpret_cast<const std::uint8_t*>(row + base);
-                auto both = hn::TableLookupBytesOr0(hn::LoadDup128(bytes, from), low);
-                if (wide) both = hn::Or(both, hn::TableLookupBytesOr0(hn::LoadDup128(bytes, from + 16), high));
-                const auto words = hn::BitCast(hn::RebindToUnsigned<Tag<float>>(), both);
-                sum = hn::MulAdd(w0, hn::BitCast(d, hn::ShiftLeft<16>(words)), sum);
-                if (!two) return;
-                const auto upper = hn::And(words, hn::Set(hn::RebindToUnsigned<Tag<float>>(), 0xffff0000U));
-                sum = hn::MulAdd(w1, hn::BitCast(d, upper), sum);
-            };
-            add(x[0], a0);
-            add(x[1], a1);
-            add(x[2], a2);
-            add(x[3], a3);
-        }
-        divide_four(p, j, a0, a1, a2, a3);
-        store_four<float>(a0, a1, a2, a3, y[0] + j, y[1] + j, y[2] + j, y[3] + j);
     }
-    const std::int64_t done = std::ssize(b.base) * 8;
-    for (int r = 0; r < 4; ++r) single_outputs(p, done, t.outputs, x[r], y[r]);
-}
+
+private:
+    using Two = cpu::HWY_NAMESPACE::Two<bfloat16>;
+    using Bytes = hn::Repartition<std::uint8_t, Tag<float>>;
+    using ByteVec = hn::Vec<Bytes>;
+    struct Window {
+        ByteVec low, high;
+    };
+    struct Taps {
+        ByteVec even, odd;
+        Vec<float> even0, even1, odd0, odd1;
+        HWY_INLINE Taps(const PairBlocks& b, std::size_t k)
+            : even(hn::LoadU(Bytes(), b.places.data() + k * 64)),
+              odd(hn::LoadU(Bytes(), b.places.data() + k * 64 + 32)),
+              even0(hn::LoadU(Tag<float>(), b.weight.data() + k * 32)),
+              even1(hn::LoadU(Tag<float>(), b.weight.data() + k * 32 + 8)),
+              odd0(hn::LoadU(Tag<float>(), b.weight.data() + k * 32 + 16)),
+              odd1(hn::LoadU(Tag<float>(), b.weight.data() + k * 32 + 24)) {}
+    };
+
+    static HWY_INLINE Two none() { return {hn::Zero(Tag<float>()), hn::Zero(Tag<float>())}; }
+    /// The windows of both halves of block i.
+    HWY_INLINE Window window(const bfloat16* row, std::size_t i) const {
+        const hn::Half<Bytes> half;
+        const auto* first = reinterpret_cast<const std::uint8_t*>(row + b_.base[2 * i]);
+        const auto* second = reinterpret_cast<const std::uint8_t*>(row + b_.base[2 * i + 1]);
+        const auto low = hn::Combine(Bytes(), hn::LoadU(half, second), hn::LoadU(half, first));
+        if constexpr (!wide) return {low, low};
+        return {low, hn::Combine(Bytes(), hn::LoadU(half, second + 16), hn::LoadU(half, first + 16))};
+    }
+    static HWY_INLINE hn::Vec<hn::RebindToUnsigned<Tag<float>>> inputs(const Window& w, ByteVec places) {
+        const hn::RebindToUnsigned<Tag<float>> words;
+        if constexpr (!wide) return hn::BitCast(words, hn::TableLookupBytesOr0(w.low, places));
+        // Of bytes beyond 15 the first shuffle makes 0, and the second of those below 16.
+        const auto low = hn::SaturatedAdd(places, hn::Set(Bytes(), std::uint8_t{0x70}));
+        const auto high = hn::Sub(places, hn::Set(Bytes(), std::uint8_t{0x10}));
+        return hn::BitCast(words, hn::Or(hn::TableLookupBytesOr0(w.low, low), hn::TableLookupBytesOr0(w.high, high)));
+    }
+    static HWY_INLINE void add(const Taps& taps, const Window& w, Two& sums) {
+        const Tag<float> d;
+        const hn::RebindToUnsigned<Tag<float>> words;
+        const auto mask = hn::Set(words, 0xffff0000U);
+        const auto even = inputs(w, taps.even), odd = inputs(w, taps.odd);
+        sums.a = hn::MulAdd(taps.even0, hn::BitCast(d, hn::ShiftLeft<16>(even)), sums.a);
+        sums.b = hn::MulAdd(taps.odd0, hn::BitCast(d, hn::ShiftLeft<16>(odd)), sums.b);
+        sums.a = hn::MulAdd(taps.even1, hn::BitCast(d, hn::And(even, mask)), sums.a);
+        sums.b = hn::MulAdd(taps.odd1, hn::BitCast(d, hn::And(odd, mask)), sums.b);
+    }
+    HWY_INLINE void put(std::size_t i, Two sums, Out* y) const {
+        const Tag<float> d;
+        const std::int32_t first = b_.first[i];
+        if (p_.divides_each) {
+            const float* by = p_.table->divisors_f32.data() + first;
+            const auto low = hn::LoadU(d, by), high = hn::LoadU(d, by + 8);
+            sums = {hn::Div(sums.a, hn::ConcatEven(d, high, low)), hn::Div(sums.b, hn::ConcatOdd(d, high, low))};
+        } else if (p_.divisor != 1) {
+            const auto by = hn::Set(d, static_cast<float>(p_.divisor));
+            sums = {hn::Div(sums.a, by), hn::Div(sums.b, by)};
+        }
+        if constexpr (std::is_same_v<Out, bfloat16>) {
+            cpu::HWY_NAMESPACE::store_pair(sums, y + first);
+        } else {
+            const auto low = hn::InterleaveLower(d, sums.a, sums.b), high = hn::InterleaveUpper(d, sums.a, sums.b);
+            hn::StoreU(hn::ConcatLowerLower(d, high, low), d, y + first);
+            hn::StoreU(hn::ConcatUpperUpper(d, high, low), d, y + first + 8);
+        }
+    }
+
+    const Pass& p_;
+    const PairBlocks& b_;
+};
 #endif
 
 /// Four rows by blocks of eight outputs.
@@ -140,7 +190,7 @@ template <bool wide, class In, class Out> HWY_INLINE void four_rows(const Pass& 
     const Table& t = *p.table;
     const LaneBlocks& b = t.blocks;
     for (std::size_t i = 0; i < b.base.size(); ++i) {
-        const auto j = static_cast<std::int64_t>(i) * 8;
+        const std::int64_t j = b.first[i];
         const std::int32_t base = b.base[i];
         if (base < 0) {
             for (int r = 0; r < 4; ++r) single_outputs(p, j, j + 8, x[r], y[r]);
@@ -156,19 +206,27 @@ template <bool wide, class In, class Out> HWY_INLINE void four_rows(const Pass& 
             u3 = load<float>(x[3] + base + 8);
         }
         auto a0 = hn::Zero(d), a1 = a0, a2 = a0, a3 = a0;
-        for (std::int32_t k = b.start[i]; k < b.start[i + 1]; k += 8) {
+        const auto add = [&](std::int32_t k, const auto& input) HWY_ATTR {
             const auto lane = hn::LoadU(di, b.lane.data() + k);
             const auto w = hn::LoadU(d, b.weight.data() + k);
-            a0 = hn::MulAdd(w, pick(v0, u0, lane, wide), a0);
-            a1 = hn::MulAdd(w, pick(v1, u1, lane, wide), a1);
-            a2 = hn::MulAdd(w, pick(v2, u2, lane, wide), a2);
-            a3 = hn::MulAdd(w, pick(v3, u3, lane, wide), a3);
+            a0 = hn::MulAdd(w, input(v0, u0, lane), a0);
+            a1 = hn::MulAdd(w, input(v1, u1, lane), a1);
+            a2 = hn::MulAdd(w, input(v2, u2, lane), a2);
+            a3 = hn::MulAdd(w, input(v3, u3, lane), a3);
+        };
+        for (std::int32_t k = b.start[i]; k < b.start[i + 1]; k += 8) {
+            if (b.uneven[i] == 0) {
+                add(k, [&](auto v, auto u, auto lane) HWY_ATTR { return pick(v, u, lane, wide); });
+                continue;
+            }
+            add(k, [&](auto v, auto u, auto lane) HWY_ATTR {  // 0 where there is no tap
+                const auto missing = hn::RebindMask(d, hn::Lt(lane, hn::Zero(di)));
+                return hn::IfThenZeroElse(missing, pick(v, u, lane, wide));
+            });
         }
         divide_four(p, j, a0, a1, a2, a3);
         store_four<float>(a0, a1, a2, a3, y[0] + j, y[1] + j, y[2] + j, y[3] + j);
     }
-    const std::int64_t done = std::ssize(b.base) * 8;
-    for (int r = 0; r < 4; ++r) single_outputs(p, done, t.outputs, x[r], y[r]);
 }
 
 template <class In, class Out>
@@ -183,9 +241,11 @@ HWY_INLINE void block_rows(const Pass& p, const void* const* in, void* const* ou
         }
         const bool wide = p.table->blocks.window > 8;
 #if HWY_TARGET == HWY_AVX2
-        if constexpr (std::is_same_v<In, bfloat16>) {
-            wide ? four_rows_of_pairs<true>(p, x, y) : four_rows_of_pairs<false>(p, x, y);
-            continue;
+        if constexpr (std::is_same_v<In, bfloat16> && (std::is_same_v<Out, bfloat16> || std::is_same_v<Out, float>)) {
+            if (!p.table->pairs.first.empty()) {
+                wide ? PairRows<true, Out>(p).run(x, y) : PairRows<false, Out>(p).run(x, y);
+                continue;
+            }
         }
 #endif
         wide ? four_rows<true>(p, x, y) : four_rows<false>(p, x, y);

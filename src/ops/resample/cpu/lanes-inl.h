@@ -70,40 +70,20 @@ template <class W, class Out> HWY_INLINE void store(Vec<W> v, Out* p) {
     }
 }
 
-/// Four vectors at four places. bf16 looks for NaN once and packs two vectors at a time.
+/// Four vectors at four places. bf16 is packed two vectors at a time; a NaN comes from elements of bf16 and needs no
+/// care.
 template <class W, class Out>
 HWY_INLINE void store_four(Vec<W> a, Vec<W> b, Vec<W> c, Vec<W> e, Out* pa, Out* pb, Out* pc, Out* pe) {
-#if HWY_TARGET != HWY_SCALAR
-    if constexpr (std::is_same_v<Out, bfloat16> && lanes_of<W>() == 8) {
-        const Tag<W> d;
-        const Other<W, std::uint32_t> du;
-        const Other<W, std::int32_t> di;
-        const hn::Repartition<std::int16_t, Tag<W>> pairs;
-        const auto rounded = [&](Vec<W> v) HWY_ATTR {
-            const auto bits = hn::BitCast(du, v);
-            const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1));
-            return hn::ShiftRight<16>(hn::BitCast(di, hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fff)))));
-        };
-        const auto two = [&](Vec<W> u, Vec<W> v, Out* pu, Out* pv) HWY_ATTR {
-            const hn::Repartition<std::uint64_t, Tag<W>> quads;
-            const auto packed = hn::BitCast(quads, hn::ReorderDemote2To(pairs, rounded(u), rounded(v)));
 #if HWY_TARGET == HWY_AVX2
-            const __m256i ordered = _mm256_permute4x64_epi64(packed.raw, 0xd8);
-            _mm_storeu_si128(reinterpret_cast<__m128i*>(pu), _mm256_castsi256_si128(ordered));
-            _mm_storeu_si128(reinterpret_cast<__m128i*>(pv), _mm256_extracti128_si256(ordered, 1));
-#else
-            const auto first = hn::BitCast(pairs, hn::ConcatEven(quads, packed, packed));
-            const auto second = hn::BitCast(pairs, hn::ConcatOdd(quads, packed, packed));
-            const hn::Half<decltype(pairs)> half;
-            hn::StoreU(hn::LowerHalf(half, first), half, reinterpret_cast<std::int16_t*>(pu));
-            hn::StoreU(hn::LowerHalf(half, second), half, reinterpret_cast<std::int16_t*>(pv));
-#endif
+    if constexpr (std::is_same_v<Out, bfloat16>) {
+        const auto two = [&](Vec<W> u, Vec<W> v, Out* pu, Out* pv) HWY_ATTR {
+            const __m256i both = cpu::HWY_NAMESPACE::rounded_in_order(u, v);
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(pu), _mm256_castsi256_si128(both));
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(pv), _mm256_extracti128_si256(both, 1));
         };
-        if (HWY_LIKELY(hn::AllFalse(d, hn::IsNaN(hn::Add(hn::Add(a, b), hn::Add(c, e)))))) {
-            two(a, b, pa, pb);
-            two(c, e, pc, pe);
-            return;
-        }
+        two(a, b, pa, pb);
+        two(c, e, pc, pe);
+        return;
     }
 #endif
     store<W>(a, pa);
@@ -117,11 +97,9 @@ template <class W, class Out> HWY_INLINE void store_along(Vec<W> a, Vec<W> b, Ve
     constexpr std::int64_t lanes = lanes_of<W>();
 #if HWY_TARGET == HWY_AVX2
     if constexpr (std::is_same_v<Out, bfloat16>) {
-        if (HWY_LIKELY(!cpu::HWY_NAMESPACE::may_be_nan(a, b, c, e))) {
-            cpu::HWY_NAMESPACE::store_bf16(a, b, p);
-            cpu::HWY_NAMESPACE::store_bf16(c, e, p + 2 * lanes);
-            return;
-        }
+        cpu::HWY_NAMESPACE::store_bf16(a, b, p);
+        cpu::HWY_NAMESPACE::store_bf16(c, e, p + 2 * lanes);
+        return;
     }
 #endif
     store<W>(a, p);

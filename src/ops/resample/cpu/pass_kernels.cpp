@@ -357,12 +357,28 @@ bool select_blocks(const Table& t, const void* in, void* out, std::int64_t eleme
             }
         };
         for (std::size_t i = 0; i < b.base.size(); ++i) {
-            const auto j = static_cast<std::int64_t>(i) * 8;
+            const std::int64_t j = b.first[i];
             const std::int32_t base = b.base[i];
             if (base < 0) {
                 single(j, j + 8);
                 continue;
             }
+#if HWY_TARGET == HWY_AVX2
+            if (element_size == 2) {
+                const hn::CappedTag<std::uint8_t, 16> bytes;
+                const auto places = hn::LoadU(bytes, b.bytes.data() + 2 * b.start[i]);
+                const auto* from = reinterpret_cast<const std::uint8_t*>(x2 + base);
+                // Of bytes beyond 15 the first shuffle makes 0, and the second of those below 16.
+                const auto low = hn::SaturatedAdd(places, hn::Set(bytes, std::uint8_t{0x70}));
+                auto picked = hn::TableLookupBytesOr0(hn::LoadU(bytes, from), low);
+                if (wide) {
+                    const auto high = hn::Sub(places, hn::Set(bytes, std::uint8_t{0x10}));
+                    picked = hn::Or(picked, hn::TableLookupBytesOr0(hn::LoadU(bytes, from + 16), high));
+                }
+                hn::StoreU(picked, bytes, reinterpret_cast<std::uint8_t*>(y2 + j));
+                continue;
+            }
+#endif
             const auto lane = hn::LoadU(di, b.lane.data() + b.start[i]);
             if (element_size == 4) {
                 const auto v = hn::LoadU(di, x4 + base);
@@ -373,7 +389,6 @@ bool select_blocks(const Table& t, const void* in, void* out, std::int64_t eleme
                 hn::StoreU(hn::DemoteTo(narrow, pick(v, u, lane, wide)), narrow, y2 + j);
             }
         }
-        single(std::ssize(b.base) * 8, t.outputs);
         return true;
     }
 #endif
