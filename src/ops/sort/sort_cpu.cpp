@@ -66,16 +66,18 @@ void select(const T* x, std::int64_t step, std::int64_t n, const SortAttributes&
         SortKey<T> bound = static_cast<SortKey<T>>(~SortKey<T>{0});
         T worst{};  // of those that are kept
         bool bounded = false;
+        std::int64_t limit = std::min(capacity, 2 * a.keep + 32);  // then less: a tight bound lets fewer pass
         const auto look = [&](std::int64_t i) {
             const SortKey<T> key = sort_key(x[i * step], a.descending);
             if (bounded && key >= bound) return;  // an equal one came earlier
             packed[count++] = Width::pack(key, i);
-            if (count < capacity) return;
+            if (count < limit) return;
             std::nth_element(packed, packed + a.keep - 1, packed + count, Width::less);
             worst = x[Width::place(packed[a.keep - 1]) * step];
             bound = sort_key(worst, a.descending);
             bounded = true;
             count = a.keep;
+            limit = std::min(capacity, a.keep + std::max<std::int64_t>(8, a.keep / 2));
         };
         for (std::int64_t i = 0; i < n;) {
             const std::int64_t end = std::min(n, i + side_by_side);
@@ -86,6 +88,10 @@ void select(const T* x, std::int64_t step, std::int64_t n, const SortAttributes&
             for (; i < end; ++i) look(i);
         }
         if (count > a.keep) std::nth_element(packed, packed + a.keep - 1, packed + count, Width::less);
+    }
+    if (a.keep <= 32) {  // less than the vectorised sort takes to set up
+        std::sort(packed, packed + a.keep, Width::less);
+        return;
     }
     hwy::Sorter()(packed, static_cast<std::size_t>(a.keep), hwy::SortAscending());
 }
