@@ -20,6 +20,11 @@ if(CALOR_SANITIZE MATCHES "address")
          UBSAN_OPTIONS=print_stacktrace=1)
 endif()
 
+set(CALOR_TEST_SANITIZED_FOR "")
+if(CALOR_SANITIZE MATCHES "undefined")  # the library is under test, not the tests' own arithmetic
+    set(CALOR_TEST_SANITIZED_FOR -fno-sanitize=undefined)
+endif()
+
 function(calor_test name)
     cmake_parse_arguments(arg "THREADS;LOOPS;PLAIN;GPU" "" "SOURCES;LIBRARIES" ${ARGN})
     if((CALOR_SANITIZE MATCHES "thread" AND NOT arg_THREADS) OR (CALOR_SANITIZE AND arg_PLAIN))
@@ -29,7 +34,7 @@ function(calor_test name)
     set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     calor_compile_options(${name}_test)
     if(NOT arg_LOOPS)
-        target_compile_options(${name}_test PRIVATE -O0)
+        target_compile_options(${name}_test PRIVATE -O0 ${CALOR_TEST_SANITIZED_FOR})
         calor_precompile_tests(${name}_test)
     elseif(CALOR_SANITIZE MATCHES "address")
         target_compile_options(${name}_test PRIVATE -fno-sanitize-address-use-after-scope)  # halves the compile time
@@ -43,7 +48,7 @@ function(calor_test name)
         set_tests_properties(
             ${CALOR_TEST_PREFIX}opencl/${name}
             PROPERTIES ENVIRONMENT "${CALOR_TEST_ENVIRONMENT};CALOR_DEVICE=opencl;CALOR_GUARD=1;CALOR_RECORD_KERNELS=${CALOR_RECORDED_KERNELS}"
-                       TIMEOUT 900)
+                       TIMEOUT 900 COST 1000)  # first: the compilation for CUDA waits for them
         set_property(GLOBAL APPEND PROPERTY CALOR_RECORDING_TESTS ${CALOR_TEST_PREFIX}opencl/${name})
     endif()
 endfunction()
@@ -54,7 +59,7 @@ function(calor_precompile_tests target)
         file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/empty/tests.cpp CONTENT "int main() {}\n")
         add_executable(calor_test_headers ${PROJECT_BINARY_DIR}/empty/tests.cpp)
         calor_compile_options(calor_test_headers)
-        target_compile_options(calor_test_headers PRIVATE -O0)
+        target_compile_options(calor_test_headers PRIVATE -O0 ${CALOR_TEST_SANITIZED_FOR})
         target_link_libraries(calor_test_headers PRIVATE calor GTest::gtest_main fmt::fmt)
         calor_precompile(calor_test_headers HEADER ${PROJECT_SOURCE_DIR}/tests/precompiled.h)
     endif()
