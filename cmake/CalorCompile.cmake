@@ -1,11 +1,14 @@
 # calor_compile_options(target): the flags of our own code, never passed on to users of the library.
 # -ffp-contract=off and no -ffast-math: results are the same bits on every machine. -fno-math-errno only lets the
 # compiler inline sqrt and the like; it changes no value.
+#
+# A sanitized build instruments the library. Tests are instrumented for the thread sanitizer alone: for the others they
+# are the objects of the plain build, which ccache serves, and the library that they call watches its memory.
 if(CALOR_SANITIZE)
-    add_compile_options(-fsanitize=${CALOR_SANITIZE} -fno-sanitize-recover=all)
+    set(CALOR_SANITIZED -fsanitize=${CALOR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1)
     if(CALOR_SANITIZE MATCHES "address")
         # Half of the compile time, for what the address sanitizer sees as an access to memory that is nobody's.
-        add_compile_options(-fno-sanitize=null,object-size,pointer-overflow)
+        list(APPEND CALOR_SANITIZED -fno-sanitize=null,object-size,pointer-overflow)
     endif()
     add_link_options(-fsanitize=${CALOR_SANITIZE})
     set(CALOR_SANITIZED_WITHOUT HWY_SSSE3|HWY_SSE4|HWY_AVX2|HWY_AVX3|HWY_AVX3_DL)
@@ -20,6 +23,7 @@ if(CALOR_SANITIZE)
 endif()
 
 function(calor_compile_options target)
+    cmake_parse_arguments(arg "TEST" "" "" ${ARGN})
     target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -fno-math-errno -ffp-contract=off)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 14)
         # Loops that must stay without branches combine conditions with & and | on purpose.
@@ -27,9 +31,10 @@ function(calor_compile_options target)
     endif()
     target_compile_definitions(
         ${target} PRIVATE $<$<BOOL:${CALOR_OPENMP}>:CALOR_OPENMP=1> $<$<BOOL:${CALOR_ONEDNN}>:CALOR_ONEDNN=1>)
-    if(CALOR_SANITIZE)  # one instruction set, which the sources' loops over targets find: sanitized code compiles slowly
+    if(CALOR_SANITIZE AND NOT (arg_TEST AND CALOR_SANITIZE MATCHES "address"))
+        # One instruction set, which the sources' loops over targets find: sanitized code compiles slowly.
         target_compile_definitions(${target} PRIVATE "HWY_BROKEN_TARGETS=(${CALOR_SANITIZED_WITHOUT})")
-        target_compile_options(${target} PRIVATE ${CALOR_SANITIZED_FOR})
+        target_compile_options(${target} PRIVATE ${CALOR_SANITIZED} ${CALOR_SANITIZED_FOR})
     endif()
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
 endfunction()

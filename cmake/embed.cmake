@@ -4,7 +4,7 @@
 cmake_minimum_required(VERSION 3.25)
 file(READ ${INPUT} text)
 if(KERNEL)
-    file(WRITE ${OUTPUT} "// Generated from ${SHOWN}.\n#include \"device/gpu/dialect.h\"\n\nnamespace calor::kernels {\n"
+    file(WRITE ${OUTPUT} "// Generated from ${SHOWN}.\n#include \"device/gpu/kernel_file.h\"\n\nnamespace calor::kernels {\n"
          "extern const gpu::KernelFile ${KERNEL};\n"
          "const gpu::KernelFile ${KERNEL} = {\"${SHOWN}\", R\"embed_(${text})embed_\"};\n"
          "}  // namespace calor::kernels\n")

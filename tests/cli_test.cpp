@@ -58,7 +58,7 @@ protected:
         for (const char* part : {"train", "t10k"}) {
             const std::string images = part + std::string("-images-idx3-ubyte"),
                               labels = part + std::string("-labels-idx1-ubyte");
-            const int count = part == std::string("t10k") ? 100 : calor::testing::sanitized ? 160 : 640;
+            const int count = part == std::string("t10k") ? 100 : calor::testing::sanitized() ? 160 : 640;
             cut(images, 16, count, count * 784);
             cut(labels, 8, count, count);
         }
@@ -111,7 +111,7 @@ TEST_F(Program, HelpAndVersionAndDevices) {
 TEST_F(Program, ExplainsEveryCode) {
     const auto all = nlohmann::json::parse(run("explain --json").text);
     EXPECT_EQ(all.size(), calor::error_catalogue().size());
-    for (std::size_t i = 0; i < all.size(); i += calor::testing::sanitized ? 20 : 1) {
+    for (std::size_t i = 0; i < all.size(); i += calor::testing::sanitized() ? 20 : 1) {
         const std::string code = all[i].at("code"), meaning = all[i].at("meaning");
         EXPECT_NE(run("explain " + code).text.find(meaning), std::string::npos) << code;
     }

@@ -304,16 +304,17 @@ TEST(GridSample, WorkspaceIsBounded) {
     const Tensor leaf = x.requires_grad(), grid = g.requires_grad();
     const std::int64_t sample = 16 * 128 * 128 * 4, workspace = std::max<std::int64_t>(sample, 8 << 20),
                        slack = 1 << 18;
-    ca::reset_peak_memory();
-    const auto before = ca::memory_statistics();
+    ca::reset_peak_memory(ca::default_device());
+    const auto before = ca::memory_statistics(ca::default_device());
     const Tensor y = ca::grid_sample(leaf, grid).eval();
-    EXPECT_LE(ca::memory_statistics().peak - before.in_use, y.numel() * 2 + workspace + slack);
+    EXPECT_LE(ca::memory_statistics(ca::default_device()).peak - before.in_use, y.numel() * 2 + workspace + slack);
     const Tensor h = ca::ones(y.shape(), ca::bf16).eval();
-    ca::reset_peak_memory();
-    const auto later = ca::memory_statistics();
+    ca::reset_peak_memory(ca::default_device());
+    const auto later = ca::memory_statistics(ca::default_device());
     const auto gradients = ca::gradients({y}, {leaf, grid}, {h});
     ca::eval({gradients[0], gradients[1]});
-    EXPECT_LE(ca::memory_statistics().peak - later.in_use, x.numel() * 2 + g.numel() * 4 + workspace + slack);
+    EXPECT_LE(ca::memory_statistics(ca::default_device()).peak - later.in_use,
+              x.numel() * 2 + g.numel() * 4 + workspace + slack);
 }
 
 /// Offsets past 2^32: an input of few real bytes.

@@ -167,6 +167,8 @@ TEST(MaxUnpool, InvertsMaxPool) {
     EXPECT_EQ(values_of(ca::backward(ca::sum(y)).at(v)), (std::vector<double>{0, 1, 1}));
     expect_error("index/range", [&] { (void)ca::max_unpool(v, i, {3}).eval(); });
     expect_error("index/range", [&] { (void)ca::max_unpool(v, i - 2, {5}).eval(); });
+    const Tensor beyond = ca::max_unpool(v, i, {3});  // its gradient reads the indices without its values
+    expect_error("index/range", [&] { (void)ca::gradients({beyond}, {v}, {ca::ones({1, 1, 3})})[0].eval(); });
     EXPECT_EQ(ca::max_unpool(ca::zeros({0, 2, 3}), ca::zeros({0, 2, 3}, ca::i64), {6}).eval().shape(),
               (Shape{0, 2, 6}));
     for (const DType dtype : ca::testing::every_dtype) {

@@ -330,13 +330,15 @@ TEST(Pool, NeedsNoMemoryBesideItsResults) {
                 return std::vector<Tensor>{ca::max_pool(t[0], {.kernel = 3, .stride = 2, .padding = 1})};
             },
             {x});
-        ca::reset_peak_memory();
-        const std::int64_t before = ca::memory_statistics().in_use;
+        ca::reset_peak_memory(ca::default_device());
+        const std::int64_t before = ca::memory_statistics(ca::default_device()).in_use;
         v.outputs[0].eval();  // values and taps
         const std::int64_t results = u.numel() * (ca::size_of(dtype) + 1);
-        EXPECT_LE(ca::memory_statistics().peak - before, results * 5 / 4);  // rounded up to size classes
+        EXPECT_LE(ca::memory_statistics(ca::default_device()).peak - before,
+                  results * 5 / 4);  // rounded up to size classes
         const Tensor g = v.pullback({u})[0].eval();
-        EXPECT_LE(ca::memory_statistics().peak - before, (results + x.numel() * ca::size_of(dtype)) * 5 / 4);
+        EXPECT_LE(ca::memory_statistics(ca::default_device()).peak - before,
+                  (results + x.numel() * ca::size_of(dtype)) * 5 / 4);
     }
 }
 

@@ -279,11 +279,11 @@ TEST(Resample, WorkspaceIsBounded) {
     for (const auto mode : {Interpolation::cubic, Interpolation::lanczos3, Interpolation::area}) {
         for (const Dims& size : {Dims{2000, 1500}, Dims{300, 250}}) {
             const bool antialias = mode == Interpolation::lanczos3;
-            ca::empty_cache();
-            ca::reset_peak_memory();
-            const std::int64_t before = ca::memory_statistics().in_use;
+            ca::empty_cache(ca::default_device());
+            ca::reset_peak_memory(ca::default_device());
+            const std::int64_t before = ca::memory_statistics(ca::default_device()).in_use;
             const Tensor y = ca::interpolate(x, {.size = size, .mode = mode, .antialias = antialias}).eval();
-            const std::int64_t peak = ca::memory_statistics().peak - before;
+            const std::int64_t peak = ca::memory_statistics(ca::default_device()).peak - before;
             // Two intermediate tiles of at most 2 MiB and some rows, a thread; blocks are rounded up by an eighth.
             const std::int64_t result = 3 * size[0] * size[1] * 4;
             EXPECT_LE(peak, (result + (std::int64_t{5} << 20) * ca::thread_count()) * 9 / 8);

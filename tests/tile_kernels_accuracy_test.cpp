@@ -76,7 +76,7 @@ template <class T> std::vector<T> points() {
                         T(-1e10),
                         T(1e30),
                         T(-1e30)};
-    for (std::uint64_t i = 0; i < 214000; i += (sizeof(T) == 4 ? 1 : 4) * (calor::testing::sanitized ? 16 : 1))
+    for (std::uint64_t i = 0; i < 214000; i += (sizeof(T) == 4 ? 1 : 4) * (calor::testing::sanitized() ? 16 : 1))
         x.push_back(from_index<T>(i));
     for (int i = -20000; i <= 20000; ++i) x.push_back(static_cast<T>(i * 1.00037e-3));
     return x;

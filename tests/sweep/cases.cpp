@@ -222,7 +222,7 @@ private:
         }
     }
     void pairs(const Slot& a, const Slot& b) {
-        constexpr std::size_t step = sanitized ? 2 : 1;
+        const std::size_t step = sanitized() ? 2 : 1;
         for (std::size_t i = 0; i < std::size(extremes); i += step) {
             for (std::size_t k = i / 2 % step; k < std::size(extremes); k += step) {
                 const Number &x = extremes[i], &y = extremes[k];

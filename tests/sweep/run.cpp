@@ -187,7 +187,7 @@ void run(const Row& row, const Case& c) {
     try {
         const Outcome plain = attempt(row, c, false, 0xff);
         if (must) ADD_FAILURE() << "no error, expected " << must->code;
-        const Outcome tracked = attempt(row, c, true, 0xff), zeros = sanitized ? tracked : attempt(row, c, true, 0);
+        const Outcome tracked = attempt(row, c, true, 0xff), zeros = sanitized() ? tracked : attempt(row, c, true, 0);
         EXPECT_EQ(plain.shapes, tracked.shapes);
         EXPECT_TRUE(plain.results == tracked.results && plain.results == zeros.results)
             << "the result depends on what the memory held";

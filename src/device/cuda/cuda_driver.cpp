@@ -130,7 +130,7 @@ public:
         if (bytes > 0) check(driver_api()->fill(address(to), value, size(bytes), stream_), "cuMemsetD8Async");
     }
 
-    Compiled compile(const std::string& text, const std::string& path) override {
+    Compiled compile(const std::string& text, const std::string& path, const std::string&) override {
         return cuda::compile(text, path, traits_.capability);
     }
     std::unique_ptr<gpu::DriverKernel> load(const std::string& binary, const std::string& entry) override {

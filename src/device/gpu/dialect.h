@@ -9,14 +9,9 @@
 
 #include "calor/dtype.h"
 #include "device/gpu/driver.h"
+#include "device/gpu/kernel_file.h"
 
 namespace calor::gpu {
-
-/// A .kernel file, or a text that was emitted; lives as long as the program.
-struct KernelFile {
-    const char* path;  ///< from the project's root, for messages
-    const char* text;
-};
 
 /// One parameter of a kernel's head.
 struct Parameter {

@@ -68,8 +68,9 @@ public:
 };
 
 struct Compiled {
-    std::string binary;  ///< empty when it failed
+    std::string binary;  ///< to be kept and loaded; empty when it failed, and when the driver keeps what it compiles
     std::string log;
+    std::unique_ptr<DriverKernel> kernel = {};  ///< of drivers that compile and load in one step; else null
 };
 
 class Driver {
@@ -97,8 +98,8 @@ public:
     virtual void copy(void* to, const void* from, std::int64_t bytes) = 0;
     virtual void fill(void* to, std::uint8_t value, std::int64_t bytes) = 0;
 
-    /// Compiles a text in the target's language; `path` is for messages.
-    virtual Compiled compile(const std::string& text, const std::string& path) = 0;
+    /// Compiles a text in the target's language for its kernel `entry`; `path` is for messages.
+    virtual Compiled compile(const std::string& text, const std::string& path, const std::string& entry) = 0;
     /// The kernel of a binary; null when the driver does not take the binary.
     virtual std::unique_ptr<DriverKernel> load(const std::string& binary, const std::string& entry) = 0;
     virtual void launch(DriverKernel& kernel, Extent groups, Extent threads, std::span<const Argument> arguments) = 0;

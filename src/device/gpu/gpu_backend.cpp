@@ -134,8 +134,12 @@ void GpuBackend::came_back(const Storage& storage) {
     guarded([&] {
         const std::int64_t asked = guarded_sizes_[data], behind = storage.bytes - asked + band;
         std::vector<std::uint8_t> bytes(static_cast<std::size_t>(band + behind));
-        driver_->download(bytes.data(), data - band, band);
-        driver_->download(bytes.data() + band, data + asked, behind);
+        try {
+            driver_->download(bytes.data(), data - band, band);
+            driver_->download(bytes.data() + band, data + asked, behind);
+        } catch (const DriverFailure&) {
+            return;  // a destructor cannot throw; who reads a result is told
+        }
         for (std::size_t i = 0; i < bytes.size(); ++i) {
             if (bytes[i] == band_value) continue;
             const auto at = static_cast<std::int64_t>(i) < band ? static_cast<std::int64_t>(i) - band
@@ -261,9 +265,10 @@ Kernel& GpuBackend::kernel(const std::string& key, const Source& source, const C
         made.handle = guarded([&] { return driver_->load(stored, source.entry); }, &caller);
     }
     if (!made.handle) {
-        const Compiled result = guarded([&] { return driver_->compile(text, source.file->path); }, &caller);
+        Compiled result = guarded([&] { return driver_->compile(text, source.file->path, source.entry); }, &caller);
         ++compiled_;
-        if (!result.binary.empty()) {
+        made.handle = std::move(result.kernel);
+        if (!made.handle && !result.binary.empty()) {
             made.handle = guarded([&] { return driver_->load(result.binary, source.entry); }, &caller);
         }
         if (!made.handle) {
@@ -275,7 +280,7 @@ Kernel& GpuBackend::kernel(const std::string& key, const Source& source, const C
                   {"options", t.options},
                   {"log", result.log.empty() ? "the compiler said nothing" : result.log}});
         }
-        cache_write(name, result.binary);
+        if (!result.binary.empty()) cache_write(name, result.binary);
     }
     return kernels_.emplace(key, std::move(made)).first->second;
 }

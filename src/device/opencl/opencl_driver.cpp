@@ -86,7 +86,8 @@ struct Place {
 
 class ClDriver final : public gpu::Driver {
 public:
-    ClDriver(Object platform, Object device) : device_(device) {
+    ClDriver(Object platform, Object device, bool binaries_of_all)
+        : device_(device), binaries_of_all_(binaries_of_all) {
         Status status = 0;
         constexpr std::intptr_t platform_property = 0x1084;
         const std::intptr_t properties[] = {platform_property, reinterpret_cast<std::intptr_t>(platform), 0};
@@ -141,22 +142,32 @@ public:
     void fill(void* to, std::uint8_t value, std::int64_t bytes) override {
         if (bytes <= 0) return;
         const Place p = place(to);
-        check(api()->fill(queue_, p.buffer, &value, 1, p.offset, static_cast<std::size_t>(bytes), 0, nullptr, nullptr),
-              "clEnqueueFillBuffer");
+        constexpr std::int64_t part = std::int64_t{1}
+                                      << 30;  // NVIDIA's driver writes elsewhere when 2^31 bytes are filled
+        for (std::int64_t from = 0; from < bytes; from += part) {
+            const auto size = static_cast<std::size_t>(std::min(part, bytes - from));
+            check(api()->fill(queue_, p.buffer, &value, 1, p.offset + static_cast<std::size_t>(from), size, 0, nullptr,
+                              nullptr),
+                  "clEnqueueFillBuffer");
+        }
     }
 
-    Compiled compile(const std::string& text, const std::string&) override {
+    Compiled compile(const std::string& text, const std::string&, const std::string& entry) override {
         Status status = 0;
-        const char* source = text.c_str();
-        const std::size_t length = text.size();
-        Object program = api()->create_program(context_, 1, &source, &length, &status);
-        check(status, "clCreateProgramWithSource");
-        status = api()->build(program, 1, &device_, traits_.options.c_str(), nullptr, nullptr);
+        Object program = build(text, traits_.options + declarations_, status);
+        if (status != 0 && !declarations_.empty()) {  // perhaps for want of a declaration
+            api()->release_program(program);
+            program = build(text, traits_.options, status);
+        }
         Compiled result;
         result.log = build_log(program);
-        if (status == 0) result.binary = binary_of(program);
         if (status != 0 && result.log.empty()) result.log = name_of_status(status);
-        api()->release_program(program);
+        if (status == 0) {
+            if (!keeps_kernels_) result.binary = binary_of(program);
+            result.kernel = kernel_of(program, entry);
+        } else {
+            api()->release_program(program);
+        }
         return result;
     }
     std::unique_ptr<gpu::DriverKernel> load(const std::string& binary, const std::string& entry) override {
@@ -165,15 +176,11 @@ public:
         Status taken = 0, status = 0;
         Object program = api()->program_of_binary(context_, 1, &device_, &length, &data, &taken, &status);
         if (!program || status != 0 || taken != 0) return nullptr;
-        Object kernel = nullptr;
-        if (api()->build(program, 1, &device_, traits_.options.c_str(), nullptr, nullptr) == 0) {
-            kernel = api()->create_kernel(program, entry.c_str(), &status);
-        }
-        if (!kernel || status != 0) {
+        if (api()->build(program, 1, &device_, traits_.options.c_str(), nullptr, nullptr) != 0) {
             api()->release_program(program);
             return nullptr;
         }
-        return std::make_unique<ClKernel>(program, kernel);
+        return kernel_of(program, entry);
     }
     void launch(gpu::DriverKernel& kernel, Extent groups, Extent threads,
                 std::span<const Argument> arguments) override {
@@ -206,6 +213,14 @@ private:
         --it;
         return {it->second, at - it->first};
     }
+    Object build(const std::string& text, const std::string& options, Status& status) {
+        const char* source = text.c_str();
+        const std::size_t length = text.size();
+        Object program = api()->create_program(context_, 1, &source, &length, &status);
+        check(status, "clCreateProgramWithSource");
+        status = api()->build(program, 1, &device_, options.c_str(), nullptr, nullptr);
+        return program;
+    }
     std::string build_log(Object program) const {
         std::size_t size = 0;
         if (api()->build_info(program, device_, program_build_log, 0, nullptr, &size) != 0 || size == 0) return {};
@@ -213,6 +228,14 @@ private:
         api()->build_info(program, device_, program_build_log, size, log.data(), nullptr);
         while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
         return log;
+    }
+    /// Takes the program over; null when it has no such kernel.
+    static std::unique_ptr<gpu::DriverKernel> kernel_of(Object program, const std::string& entry) {
+        Status status = 0;
+        Object kernel = api()->create_kernel(program, entry.c_str(), &status);
+        if (kernel && status == 0) return std::make_unique<ClKernel>(program, kernel);
+        api()->release_program(program);
+        return nullptr;
     }
     static std::string binary_of(Object program) {
         std::size_t size = 0;
@@ -245,6 +268,10 @@ private:
         if (number_of<Bits>(device_, single_fp_config) & correctly_rounded_divide) {
             t.options += " -cl-fp32-correctly-rounded-divide-sqrt";
         }
+        if (t.driver.find("PoCL") != std::string::npos || t.driver.find("pocl") != std::string::npos) {
+            declarations_ = " -D_OPENCL_H_ -DCALOR_DECLARES";
+            keeps_kernels_ = !binaries_of_all_;
+        }
         t.processor = (number_of<Bits>(device_, device_type) & cpu_type) != 0;
         t.features = {t.processor ? "processor" : "gpu"};
         if (t.f64) t.features.emplace_back("f64");
@@ -253,13 +280,16 @@ private:
 
     Object device_ = nullptr, context_ = nullptr, queue_ = nullptr;
     DeviceTraits traits_;
+    std::string declarations_;  // options that make PoCL leave out its long header: see dialect/opencl.kernel
+    bool binaries_of_all_;
+    bool keeps_kernels_ = false;  // PoCL does, and compiles everything once more for a binary
     std::map<std::uintptr_t, Object> buffers_;
     std::uintptr_t next_ = std::uintptr_t{1} << 40;
 };
 
 }  // namespace
 
-std::vector<std::unique_ptr<gpu::Driver>> drivers() {
+std::vector<std::unique_ptr<gpu::Driver>> drivers(bool binaries_of_all) {
     std::vector<std::unique_ptr<gpu::Driver>> gpus, others;
     Count platforms = 0;
     if (!api() || api()->platform_ids(0, nullptr, &platforms) != 0) return gpus;
@@ -274,7 +304,7 @@ std::vector<std::unique_ptr<gpu::Driver>> drivers() {
             if (!number_of<Count>(device, device_available) || !number_of<Count>(device, compiler_available)) continue;
             try {
                 auto& to = (number_of<Bits>(device, device_type) & gpu_type) ? gpus : others;
-                to.push_back(std::make_unique<ClDriver>(platform, device));
+                to.push_back(std::make_unique<ClDriver>(platform, device, binaries_of_all));
             } catch (const DriverFailure&) {
                 continue;
             }

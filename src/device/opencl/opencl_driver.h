@@ -9,7 +9,8 @@
 
 namespace calor::opencl {
 
-/// One driver a device: GPUs first. Empty without OpenCL.
-std::vector<std::unique_ptr<gpu::Driver>> drivers();
+/// One driver a device: GPUs first. Empty without OpenCL. `binaries_of_all`: kernels come as binaries to be kept, also
+/// from drivers that keep what they compile on disk themselves.
+std::vector<std::unique_ptr<gpu::Driver>> drivers(bool binaries_of_all = false);
 
 }  // namespace calor::opencl
