@@ -142,8 +142,7 @@ public:
     void fill(void* to, std::uint8_t value, std::int64_t bytes) override {
         if (bytes <= 0) return;
         const Place p = place(to);
-        constexpr std::int64_t part = std::int64_t{1}
-                                      << 30;  // drivers are little tried with fills of 2^31 bytes
+        constexpr std::int64_t part = std::int64_t{1} << 30;  // drivers are little tried with fills of 2^31 bytes
         for (std::int64_t from = 0; from < bytes; from += part) {
             const auto size = static_cast<std::size_t>(std::min(part, bytes - from));
             check(api()->fill(queue_, p.buffer, &value, 1, p.offset + static_cast<std::size_t>(from), size, 0, nullptr,
