@@ -1,3 +1,12 @@
+# calor_add_embedded(target stem output): a generated source joins the target.
+function(calor_add_embedded target stem output)
+    # A custom command is only visible in its own directory; the target may have been made in a parent one.
+    add_custom_target(${target}_${stem} DEPENDS ${output})
+    add_dependencies(${target} ${target}_${stem})
+    target_sources(${target} PRIVATE ${output})
+    set_source_files_properties(${output} TARGET_DIRECTORY ${target} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
 # calor_embed(target file symbol): compiles the bytes of a text file into `target`. The symbol may be qualified:
 # calor_embed(calor_core errors.json calor::embedded::errors_json) defines
 #     namespace calor::embedded { extern const char errors_json[]; extern const std::size_t errors_json_size; }
@@ -13,11 +22,7 @@ function(calor_embed target file symbol)
         DEPENDS ${file} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
         COMMENT "Embedding ${file}"
         VERBATIM)
-    # A custom command is only visible in its own directory; the target may have been made in a parent one.
-    add_custom_target(${target}_${stem} DEPENDS ${output})
-    add_dependencies(${target} ${target}_${stem})
-    target_sources(${target} PRIVATE ${output})
-    set_source_files_properties(${output} TARGET_DIRECTORY ${target} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    calor_add_embedded(${target} ${stem} ${output})
 endfunction()
 
 # calor_kernels(target file.kernel...): GPU kernels of a family. src/ops/view/copy.kernel becomes
@@ -38,9 +43,6 @@ function(calor_kernels target)
             DEPENDS ${path} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
             COMMENT "Embedding ${shown}"
             VERBATIM)
-        add_custom_target(${target}_${family}_${name} DEPENDS ${output})
-        add_dependencies(${target} ${target}_${family}_${name})
-        target_sources(${target} PRIVATE ${output})
-        set_source_files_properties(${output} TARGET_DIRECTORY ${target} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+        calor_add_embedded(${target} ${family}_${name} ${output})
     endforeach()
 endfunction()

@@ -86,8 +86,7 @@ struct Place {
 
 class ClDriver final : public gpu::Driver {
 public:
-    ClDriver(Object platform, Object device, bool binaries_of_all)
-        : device_(device), binaries_of_all_(binaries_of_all) {
+    ClDriver(Object platform, Object device, bool binaries_of_all) : device_(device) {
         Status status = 0;
         constexpr std::intptr_t platform_property = 0x1084;
         const std::intptr_t properties[] = {platform_property, reinterpret_cast<std::intptr_t>(platform), 0};
@@ -96,6 +95,7 @@ public:
         queue_ = api()->create_queue(context_, device_, profiling_queue, &status);
         check(status, "clCreateCommandQueue");
         read_traits();
+        if (binaries_of_all) keeps_kernels_ = false;
     }
     const DeviceTraits& traits() const override { return traits_; }
 
@@ -269,7 +269,7 @@ private:
         }
         if (t.driver.find("PoCL") != std::string::npos || t.driver.find("pocl") != std::string::npos) {
             declarations_ = " -D_OPENCL_H_ -DCALOR_DECLARES";
-            keeps_kernels_ = !binaries_of_all_;
+            keeps_kernels_ = true;
         }
         t.processor = (number_of<Bits>(device_, device_type) & cpu_type) != 0;
         t.features = {t.processor ? "processor" : "gpu"};
@@ -279,8 +279,7 @@ private:
 
     Object device_ = nullptr, context_ = nullptr, queue_ = nullptr;
     DeviceTraits traits_;
-    std::string declarations_;  // options that make PoCL leave out its long header: see dialect/opencl.kernel
-    bool binaries_of_all_;
+    std::string declarations_;    // options that make PoCL leave out its long header: see dialect/opencl.kernel
     bool keeps_kernels_ = false;  // PoCL does, and compiles everything once more for a binary
     std::map<std::uintptr_t, Object> buffers_;
     std::uintptr_t next_ = std::uintptr_t{1} << 40;
