@@ -1,13 +1,14 @@
 // The ceiling of the CPU contractions, and calor below it: oneDNN called bare, each implementation it offers for a
-// problem, in the formats it likes best ("any"), in plain (N, C, spatial) and in channels-last activations. Reorders
-// are timed apart, so that "any + reorders" says what a caller with plain tensors would get.  Usage: onednn_bare
-// [conv|matmul|all] [name part]
+// problem, in the formats it likes best ("any"), in plain (N, C, spatial) and in channels-last activations. The last
+// figure of calor's lines compares with the fastest bare call for the same tensors: the reorders between the caller's
+// formats (plain or channels-last activations, plain weights) and the call's are timed apart and added.  Usage:
+// onednn_bare [conv|matmul|all] [name part] [role]
 #include <omp.h>
 #include <time.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -115,6 +116,12 @@ memory::desc last(const memory::dims& dims) {
     return {dims, memory::data_type::f32, tags[dims.size() - 3]};
 }
 
+/// A bare call and what its reorders cost a caller whose activations are plain and one whose are channels-last.
+struct Call {
+    std::function<void()> run;
+    double reorders[2] = {0, 0};
+};
+
 /// The fastest bare call of the problem and role at hand, and the time of the reorders that belong to it.
 struct Best {
     double took = 1e9, moved = 0;
@@ -125,18 +132,27 @@ struct Best {
     }
     void again() { took = std::min(took, seconds(run)); }
 };
-Best best_bare, best_moved;  // without and with the reorders that a caller's formats need
+struct Ceilings {
+    Best free;           ///< whatever formats the call likes
+    Best with_these[2];  ///< with reorders from and to plain activations, channels-last activations
+    void offer(double seconds, const Call& call) {
+        free.offer(seconds, 0, call.run);
+        for (int i = 0; i < 2; ++i) with_these[i].offer(seconds, call.reorders[i], call.run);
+    }
+};
+Ceilings best;
 
-void print_calor(const char* formats, double flops, const std::function<void()>& run) {
+void print_calor(bool channels_last, double flops, const std::function<void()>& run) {
+    Best& with_these = best.with_these[channels_last ? 1 : 0];
     double took = seconds(run);
-    for (int round = 0; round < 3; ++round) {  // in turn, so that other programs disturb all of them alike
-        best_bare.again();
-        best_moved.again();
+    for (int round = 0; round < 8; ++round) {  // in turn, so that other programs disturb all of them alike
+        best.free.again();
+        with_these.again();
         took = std::min(took, seconds(run));
     }
-    std::printf("    %-14s %-28s %9.3f ms %7.1f GFLOP/s   = %3.0f %% of bare, %3.0f %% of bare with reorders\n",
-                formats, "calor", took * 1e3, flops / took / 1e9, 100 * best_bare.total() / took,
-                100 * best_moved.total() / took);
+    std::printf("    %-14s %-28s %9.3f ms %7.1f GFLOP/s   = %3.0f %% of bare, %3.0f %% of bare with these tensors\n",
+                channels_last ? "last" : "plain", "calor", took * 1e3, flops / took / 1e9,
+                100 * best.free.total() / took, 100 * with_these.total() / took);
     std::fflush(stdout);
 }
 
@@ -146,13 +162,14 @@ void all_implementations(const char* formats, Pd pd, double flops, int limit, Ru
     for (int count = 0; count < limit; ++count) {
         const std::string name = pd.impl_info_str();
         if (name.find("ref") == 0) break;
-        double moved = 0;
-        const std::function<void()> call = run(Primitive(pd), pd, moved);
-        const double took = seconds(call);
+        const Call call = run(Primitive(pd), pd);
+        const double took = seconds(call.run);
         std::printf("    %-14s %-28s %9.3f ms %7.1f GFLOP/s", formats, name.c_str(), took * 1e3, flops / took / 1e9);
-        best_bare.offer(took, 0, call);
-        best_moved.offer(took, moved, call);
-        if (moved > 0) std::printf("   + reorders %7.3f ms = %7.1f GFLOP/s", moved * 1e3, flops / (took + moved) / 1e9);
+        best.offer(took, call);
+        if (call.reorders[0] + call.reorders[1] > 0) {
+            std::printf("   + reorders %7.3f ms from plain, %7.3f ms from channels-last", call.reorders[0] * 1e3,
+                        call.reorders[1] * 1e3);
+        }
         std::printf("\n");
         std::fflush(stdout);
         if (!pd.next_impl()) break;
@@ -189,10 +206,9 @@ void bench_conv(const ConvProblem& p, const std::string& role_filter) {
     for (const std::string role : {"forward", "input_grad", "weight_grad"}) {
         if (!role_filter.empty() && role.find(role_filter) == std::string::npos) continue;
         std::printf("  %s\n", role.c_str());
-        best_bare = best_moved = {};
+        best = {};
         for (const Formats& f : formats) {
-            const auto run = [&](const dnnl::primitive& primitive, const auto& pd,
-                                 double& moved) -> std::function<void()> {
+            const auto run = [&](const dnnl::primitive& primitive, const auto& pd) -> Call {
                 memory x = filled(role == "input_grad" ? pd.diff_src_desc() : pd.src_desc());
                 memory wm = filled(role == "weight_grad" ? pd.diff_weights_desc() : pd.weights_desc());
                 memory ym = filled(role == "forward" ? pd.dst_desc() : pd.diff_dst_desc());
@@ -200,13 +216,18 @@ void bench_conv(const ConvProblem& p, const std::string& role_filter) {
                 Args args{{in || dw ? DNNL_ARG_SRC : DNNL_ARG_DIFF_SRC, x},
                           {dw ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, wm},
                           {in ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, ym}};
-                const bool is_last = std::strncmp(f.name, "last", 4) == 0;
-                const auto outer = [&](const memory::dims& d) { return is_last ? last(d) : plain(d); };
-                moved = role == "input_grad" ? reorder_seconds(x.get_desc(), outer(p.x))
-                                             : reorder_seconds(outer(p.x), x.get_desc());
-                moved += dw ? reorder_seconds(wm.get_desc(), plain(w)) : reorder_seconds(plain(w), wm.get_desc());
-                moved += in ? reorder_seconds(ym.get_desc(), outer(y)) : reorder_seconds(outer(y), ym.get_desc());
-                return [primitive, args] { primitive.execute(stream, args), stream.wait(); };
+                Call call{[primitive, args] { primitive.execute(stream, args), stream.wait(); }};
+                const double of_weights =
+                    dw ? reorder_seconds(wm.get_desc(), plain(w)) : reorder_seconds(plain(w), wm.get_desc());
+                for (const bool channels_last : {false, true}) {
+                    const auto outer = [&](const memory::dims& d) { return channels_last ? last(d) : plain(d); };
+                    call.reorders[channels_last ? 1 : 0] =
+                        of_weights +
+                        (in || dw ? reorder_seconds(outer(p.x), x.get_desc())
+                                  : reorder_seconds(x.get_desc(), outer(p.x))) +
+                        (in ? reorder_seconds(ym.get_desc(), outer(y)) : reorder_seconds(outer(y), ym.get_desc()));
+                }
+                return call;
             };
             try {
                 dnnl::convolution_forward::desc fd(Prop::forward_training, Alg::convolution_direct, f.x, f.w, f.y,
@@ -234,7 +255,7 @@ void bench_conv(const ConvProblem& p, const std::string& role_filter) {
             }
         }
         for (const bool channels_last : {false, true}) {
-            print_calor(channels_last ? "last" : "plain", flops,
+            print_calor(channels_last, flops,
                         bench::calor_conv(p.x, p.w, y, p.stride, p.pad, p.dilation, p.groups, role, channels_last));
         }
     }
@@ -246,7 +267,7 @@ void bench_matmul(const MatmulProblem& p) {
     double flops = 2.0 * static_cast<double>(p.a.back());
     for (const auto d : c) flops *= static_cast<double>(d);
     std::printf("matmul %s\n", p.name);
-    best_bare = best_moved = {};
+    best = {};
     const auto stored = [](const memory::dims& dims, bool transposed) {
         if (!transposed) return plain(dims);
         return memory::desc(dims, memory::data_type::f32, dims.size() == 2 ? Tag::ba : Tag::acb);
@@ -256,11 +277,10 @@ void bench_matmul(const MatmulProblem& p) {
                              free ? any(p.b) : stored(p.b, p.b_transposed), free ? any(c) : plain(c));
         all_implementations<dnnl::matmul>(
             free ? "any" : "plain", dnnl::matmul::primitive_desc(d, engine), flops, 2,
-            [&](const dnnl::primitive& primitive, const auto& pd, double& moved) -> std::function<void()> {
+            [&](const dnnl::primitive& primitive, const auto& pd) -> Call {
                 memory am = filled(pd.src_desc()), bm = filled(pd.weights_desc()), cm = filled(pd.dst_desc());
-                moved = 0;
                 Args args{{DNNL_ARG_SRC, am}, {DNNL_ARG_WEIGHTS, bm}, {DNNL_ARG_DST, cm}};
-                return [primitive, args] { primitive.execute(stream, args), stream.wait(); };
+                return {[primitive, args] { primitive.execute(stream, args), stream.wait(); }};
             });
     }
     if (p.a.size() == 2) {
@@ -275,10 +295,9 @@ void bench_matmul(const MatmulProblem& p) {
         };
         const double took = seconds(call);
         std::printf("    %-14s %-28s %9.3f ms %7.1f GFLOP/s\n", "sgemm", "dnnl_sgemm", took * 1e3, flops / took / 1e9);
-        best_bare.offer(took, 0, call);
-        best_moved.offer(took, 0, call);
+        best.offer(took, {call});
     }
-    print_calor("plain", flops, bench::calor_matmul(p.a, p.b, p.a_transposed, p.b_transposed));
+    print_calor(false, flops, bench::calor_matmul(p.a, p.b, p.a_transposed, p.b_transposed));
 }
 
 }  // namespace

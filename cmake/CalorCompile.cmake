@@ -1,9 +1,10 @@
-# calor_compile_options(target): the flags of our own code, never passed on to users of the library.
+# calor_compile_options(target [PLAIN]): the flags of our own code, never passed on to users of the library. PLAIN code
+# is not instrumented by sanitizers: its objects are those of the plain build, which ccache serves.
 # -ffp-contract=off and no -ffast-math: results are the same bits on every machine. -fno-math-errno only lets the
 # compiler inline sqrt and the like; it changes no value.
 #
-# A sanitized build instruments the library. Tests are instrumented for the thread sanitizer alone: for the others they
-# are the objects of the plain build, which ccache serves, and the library that they call watches its memory.
+# The address sanitizer instruments the library, which watches its memory on behalf of plain tests. The thread sanitizer
+# instruments the layers that share anything among threads (see calor_layer) and their tests.
 if(CALOR_SANITIZE)
     set(CALOR_SANITIZED -fsanitize=${CALOR_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1)
     if(CALOR_SANITIZE MATCHES "address")
@@ -23,15 +24,13 @@ if(CALOR_SANITIZE)
 endif()
 
 function(calor_compile_options target)
-    cmake_parse_arguments(arg "TEST" "" "" ${ARGN})
+    cmake_parse_arguments(arg "PLAIN" "" "" ${ARGN})
     target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -fno-math-errno -ffp-contract=off)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 14)
         # Loops that must stay without branches combine conditions with & and | on purpose.
         target_compile_options(${target} PRIVATE -Wno-bitwise-instead-of-logical)
     endif()
-    target_compile_definitions(
-        ${target} PRIVATE $<$<BOOL:${CALOR_OPENMP}>:CALOR_OPENMP=1> $<$<BOOL:${CALOR_ONEDNN}>:CALOR_ONEDNN=1>)
-    if(CALOR_SANITIZE AND NOT (arg_TEST AND CALOR_SANITIZE MATCHES "address"))
+    if(CALOR_SANITIZE AND NOT arg_PLAIN)
         # One instruction set, which the sources' loops over targets find: sanitized code compiles slowly.
         target_compile_definitions(${target} PRIVATE "HWY_BROKEN_TARGETS=(${CALOR_SANITIZED_WITHOUT})")
         target_compile_options(${target} PRIVATE ${CALOR_SANITIZED} ${CALOR_SANITIZED_FOR})

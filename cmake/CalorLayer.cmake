@@ -1,20 +1,25 @@
 # calor_layer(name SOURCES a.cpp b.cpp DEPENDS lower... LIBRARIES fmt::fmt HEADER_LIBRARIES nlohmann_json::nlohmann_json
-#             [PUBLIC_API])
+#             [PUBLIC_API] [THREADS])
 # makes the OBJECT library calor_<name>. DEPENDS are the layers straight below; those below them come along.
 # LIBRARIES are linked and become part of what libcalor needs; HEADER_LIBRARIES are only compiled against.
+# THREADS: the layer's code shares something among threads; the thread sanitizer instruments only such layers.
 # PUBLIC_API: the layer stands on include/calor and core/ alone, so it may not include other layers' internal headers.
 #
 # calor_finish_layers() joins all layers to the library calor::calor and writes the list of arrows that tests read.
 # calor_arrow_checks() links a shared library out of each layer and those below it: a wrong arrow has no symbol.
 
 function(calor_layer name)
-    cmake_parse_arguments(arg "PUBLIC_API" "" "SOURCES;DEPENDS;LIBRARIES;HEADER_LIBRARIES" ${ARGN})
+    cmake_parse_arguments(arg "PUBLIC_API;THREADS" "" "SOURCES;DEPENDS;LIBRARIES;HEADER_LIBRARIES" ${ARGN})
     if(arg_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "calor_layer(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
     endif()
     set(target calor_${name})
     add_library(${target} OBJECT ${arg_SOURCES})
-    calor_compile_options(${target})
+    set(plain "")
+    if(CALOR_SANITIZE MATCHES "thread" AND NOT arg_THREADS)
+        set(plain PLAIN)
+    endif()
+    calor_compile_options(${target} ${plain})
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include)
     target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} ${arg_HEADER_LIBRARIES})
     set(vectors FALSE)
@@ -25,7 +30,7 @@ function(calor_layer name)
         # Every vector operation is an inlined function with temporaries: their scopes take minutes to instrument.
         # The alignment of every access is a third of the rest; reading files is checked for it.
         target_compile_options(${target} PRIVATE -fno-sanitize-address-use-after-scope -fno-sanitize=alignment)
-    elseif(CALOR_SANITIZE)
+    elseif(CALOR_SANITIZE AND NOT plain)
         target_compile_options(${target} PRIVATE -O0)  # no long loops run here, and it compiles three times faster
     endif()
 
@@ -50,13 +55,11 @@ function(calor_layer name)
     set_property(GLOBAL PROPERTY CALOR_INCLUDES_${name} ${includes})
     set_property(GLOBAL PROPERTY CALOR_LIBRARIES_${name} ${arg_LIBRARIES})
     set_property(GLOBAL PROPERTY CALOR_PUBLIC_API_${name} ${arg_PUBLIC_API})
+    set_property(GLOBAL PROPERTY CALOR_THREADS_${name} ${arg_THREADS})
 endfunction()
 
-# The thread sanitizer takes minutes to instrument vector loops, which share nothing: the code that runs them does.
+# The thread sanitizer takes long to instrument vector loops, which share nothing: the code that runs them does.
 function(calor_leave_kernels_to_the_address_sanitizer target)
-    if(NOT CALOR_SANITIZE MATCHES "thread")
-        return()
-    endif()
     get_target_property(sources ${target} SOURCES)
     get_target_property(folder ${target} SOURCE_DIR)
     foreach(source IN LISTS sources)
@@ -84,7 +87,10 @@ function(calor_finish_layers)
             file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/empty/${layer}.cpp CONTENT "// The layer is empty.\n")
             target_sources(calor_${layer} PRIVATE ${PROJECT_BINARY_DIR}/empty/${layer}.cpp)
         endif()
-        calor_leave_kernels_to_the_address_sanitizer(calor_${layer})
+        get_property(threads GLOBAL PROPERTY CALOR_THREADS_${layer})
+        if(CALOR_SANITIZE MATCHES "thread" AND threads)
+            calor_leave_kernels_to_the_address_sanitizer(calor_${layer})
+        endif()
         get_property(libraries GLOBAL PROPERTY CALOR_LIBRARIES_${layer})
         get_property(includes GLOBAL PROPERTY CALOR_INCLUDES_${layer})
         target_sources(calor PRIVATE $<TARGET_OBJECTS:calor_${layer}>)

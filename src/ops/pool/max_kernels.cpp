@@ -190,12 +190,14 @@ template <class S, bool keep> void max_lanes(const MaxLanes& j) {
         return;
     }
     const MaxPass<S, keep> pass{j};
+#if HWY_TARGET != HWY_SCALAR
     const bool small = j.size <= (std::int64_t{1} << 30);  // coordinates fit the lanes
     if (j.y_step == 1 && j.lanes > 1 && j.step > 0 && j.k_begin < j.k_end && small) {
         if (j.step == 1) return pass.template vectors<1>();
         if (j.step == 2) return pass.template vectors<2>();
         return pass.template vectors<0>();
     }
+#endif
     for (std::int64_t i = 0; i < j.lanes; ++i) pass.scalar(i);
 }
 

@@ -398,25 +398,22 @@ bool select_blocks(const Table& t, const void* in, void* out, std::int64_t eleme
 
 template <class W, class In, class Out> PassKernels kernels() { return {rows<W, In, Out>, columns<W, In, Out>}; }
 
-template <class In> PassKernels kernels_from(DType out) {
-    switch (out) {
-        case f16: return kernels<float, In, float16>();
-        case bf16: return kernels<float, In, bfloat16>();
-        case u8: return kernels<float, In, std::uint8_t>();
-        default: return kernels<float, In, float>();
-    }
+/// From and to the input's dtype T, or f32 between passes.
+template <class T> PassKernels kernels_of(DType in, DType out) {
+    if (in == f32) return kernels<float, float, T>();
+    return out == f32 ? kernels<float, T, float>() : kernels<float, T, T>();
 }
 
 }  // namespace
 
 PassKernels choose(DType in, DType out, bool fixed) {
     if (fixed) return kernels<std::int32_t, std::uint8_t, std::uint8_t>();
-    switch (in) {
+    switch (in == f32 ? out : in) {
         case f64: return kernels<double, double, double>();
-        case f16: return kernels_from<float16>(out);
-        case bf16: return kernels_from<bfloat16>(out);
-        case u8: return kernels_from<std::uint8_t>(out);
-        default: return kernels_from<float>(out);
+        case f16: return kernels_of<float16>(in, out);
+        case bf16: return kernels_of<bfloat16>(in, out);
+        case u8: return kernels_of<std::uint8_t>(in, out);
+        default: return kernels<float, float, float>();
     }
 }
 

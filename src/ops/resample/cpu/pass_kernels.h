@@ -35,7 +35,8 @@ struct PassKernels {
 /// that vectors help.
 bool select_row(const Table& table, const void* in, void* out, std::int64_t element_size);
 
-/// Kernels that read and write these dtypes; `fixed`: u8 in 22-bit fixed point.
+/// Kernels that read and write these dtypes: one and the same, or f32 in place of one that is narrower. `fixed`: u8 in
+/// 22-bit fixed point.
 PassKernels find_pass_kernels(DType in, DType out, bool fixed);
 std::int64_t column_scratch(const Table& table, std::int64_t run);
 
